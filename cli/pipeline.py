@@ -1,0 +1,191 @@
+"""The whole of `tune` on one page: request → tools → kernel → joint space → baselines → search → ranking."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from helitune.acfs.errors import InputError, NegativeVerdict
+from helitune.objectives.check_child import CheckHandle, start_check
+from helitune.objectives.check_result import CheckRequest, CheckResult
+from helitune.results.fingerprint import differences, fingerprint
+from helitune.results.ledger import Ledger
+from helitune.results.ranking import Ranking, rank
+from helitune.results.request import TuneRequest
+from helitune.results.run_directory import RunDirectory
+from helitune.results.session import Session, Tools, find_tools, stored_acfs
+from helitune.results.trial import Trial
+from helitune.results.workload_json import workload_to_json
+from helitune.search.strategies.contract import SearchEnded
+from helitune.search.strategies.registry import find_strategy
+
+CHECK_TIMEOUT_S = 600.0
+
+
+class Reporter(Protocol):
+    """What the pipeline tells while it runs; a terminal, a pipe and --json each show it their way."""
+
+    def tools(self, request: TuneRequest, tools: Tools) -> None: ...
+
+    def space(self, session: Session) -> None: ...
+
+    def checked(self, result: CheckResult) -> None: ...
+
+    def trial(self, trial: Trial, trials: list[Trial], charged: int) -> None: ...
+
+    def ended(self, reason: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """How a run ended: its trials, their ranking, and why the search stopped (or that it was interrupted)."""
+
+    run: RunDirectory
+    trials: list[Trial]
+    ranking: Ranking
+    reason: str
+    interrupted: bool
+
+
+def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed: bool) -> Tuned:
+    """The ranking of a new or resumed run, written to `run` as it grows; an interrupted one is resumable.
+
+    Raises NegativeVerdict when the kernel's source disagrees with its reference, UserError for everything that
+    the input or the machine is at fault for, KeyboardInterrupt before there is anything to keep.
+    """
+    tools = _tools_of(run, request) if resumed else find_tools(request)
+    find_strategy(request.strategy)
+    reporter.tools(request, tools)
+    check = start_check(_check_request(request))
+    try:
+        with Session(request, tools, run.log) as session:
+            _record_start(run, request, session, resumed=resumed)
+            reporter.space(session)
+            ledger = _ledger(run, request, session, reporter)
+            interrupted = False
+            try:
+                reason = _search(request, session, ledger, lambda: _require_agreement(run, check, reporter))
+            except KeyboardInterrupt:
+                reason, interrupted = "interrupted", True
+            finally:
+                ledger.close()
+            reporter.ended(reason)
+            status = reason if interrupted else f"done: {reason}"
+            run.write_run({**run.run(), "status": status, "age_s": round(ledger.age_s, 3)})
+            return Tuned(run, ledger.trials, rank(ledger.trials), reason, interrupted)
+    finally:
+        check.cancel()
+        run.close()
+
+
+def _search(
+    request: TuneRequest, session: Session, ledger: Ledger, require_agreement: Callable[[], None]
+) -> str:
+    """Why the search ended: baselines, then the verdict on the source, then the strategy."""
+    baselines = session.baselines()
+    for baseline in baselines:
+        ledger.baseline(baseline.name, [baseline.candidate])
+    require_agreement()
+    trials = {trial.id: trial for trial in ledger.trials}
+    known = {
+        baseline.genome: compiled.score
+        for baseline in baselines
+        if baseline.genome is not None and (compiled := trials[baseline.candidate.id].compiled) is not None
+    }
+    strategy = find_strategy(request.strategy)
+    try:
+        strategy(session.space, ledger.proposals(request.strategy), seed=request.seed, known=known)
+    except SearchEnded as ended:
+        return str(ended)
+    return "the strategy has nothing left to propose"
+
+
+def _ledger(run: RunDirectory, request: TuneRequest, session: Session, reporter: Reporter) -> Ledger:
+    ledger = Ledger(
+        run,
+        session.space,
+        session.evaluator,
+        jobs=request.jobs,
+        budget=request.budget,
+        time_s=request.time_s,
+        on_trial=lambda trial: reporter.trial(trial, ledger.trials, ledger.charged),
+    )
+    return ledger
+
+
+def _check_request(request: TuneRequest) -> CheckRequest:
+    return CheckRequest(
+        file=request.file,
+        kernel=request.kernel,
+        reference=request.reference,
+        args=request.args,
+        base_seed=request.seed,
+    )
+
+
+def _require_agreement(run: RunDirectory, check: CheckHandle, reporter: Reporter) -> None:
+    result = check.result(CHECK_TIMEOUT_S)
+    run.write_run({**run.run(), "check": result.to_json()})
+    reporter.checked(result)
+    if not result.agrees:
+        raise NegativeVerdict(
+            f"the kernel's source disagrees with the reference: {result.message}",
+            where="Helion's interpreter",
+            next_step="correct the kernel or its reference; nothing was searched",
+        )
+
+
+def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, resumed: bool) -> None:
+    now = fingerprint(session.tools.ptxas, session.tools.target.arch)
+    if resumed:
+        _require_same(run, session, now)
+        return
+    for acf in session.space.acfs[1:]:
+        assert acf.path is not None
+        (run.acfs / f"{acf.sha256}.acf").write_bytes(acf.path.read_bytes())
+    run.write_run(
+        {
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "request": request.to_json(),
+            "workload": workload_to_json(session.description.record),
+            "evidence": "compiled",
+            "fingerprint": now,
+            "space": {"size": session.space.size, "configs": session.space.configs},
+            "acfs": [
+                {"name": a.name, "sha256": a.sha256, "arch": list(a.arch), "toolkit": a.toolkit}
+                for a in session.space.acfs[1:]
+            ],
+            "status": "running",
+        }
+    )
+
+
+def _require_same(run: RunDirectory, session: Session, now: dict[str, object]) -> None:
+    stored = run.run()
+    changed = differences(stored["fingerprint"], now)
+    if stored["workload"]["source_sha256"] != session.description.record.source_sha256:
+        changed.append(f"kernel file {session.description.record.file}")
+    if changed:
+        raise InputError(
+            f"cannot resume, since these changed: {', '.join(changed)}",
+            where=str(run.path),
+            next_step="start a new run: what is cached is not compiled again",
+        )
+
+
+def _tools_of(run: RunDirectory, request: TuneRequest) -> Tools:
+    """The tools of a resumed run: the ACFs are those it kept, whatever became of the packs since."""
+    without_packs = find_tools(replace(request, packs=()))
+    return replace(without_packs, acfs=stored_acfs(run.acfs, run.run()["acfs"]))
+
+
+def dry_run(request: TuneRequest, reporter: Reporter, log: Path) -> None:
+    """Report the tools, the space and the planned work of a request, and compile nothing."""
+    tools = find_tools(request)
+    find_strategy(request.strategy)
+    reporter.tools(request, tools)
+    with Session(request, tools, log) as session:
+        reporter.space(session)

@@ -1,0 +1,57 @@
+"""`helitune show`: the ranking of a run, again."""
+
+from __future__ import annotations
+
+import json as json_text
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from helitune.acfs.errors import InputError
+from helitune.results.ranking import rank
+from helitune.results.run_directory import find_run
+from helitune.results.trial import Trial
+
+from .options import Json, RunArgument
+from .tune_report import print_ranking, summary
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("show")(show)
+
+
+def show(
+    run: RunArgument = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(metavar="TRIAL", help="One trial, by number or id, with all that is known of it."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the ranking of a run, or one of its trials."""
+    found = find_run(Path.cwd(), run)
+    fields, trials = found.run(), found.trials()
+    if explain is not None:
+        trial = find_trial(trials, explain, str(found.path))
+        print(json_text.dumps(trial.to_json(), indent=None if json else 1))
+        return
+    if json:
+        print(json_text.dumps(summary(found.id, fields, trials, rank(trials))))
+        return
+    print_ranking(found.id, fields, trials, rank(trials))
+
+
+def find_trial(trials: list[Trial], name: str, where: str) -> Trial:
+    """The trial called `name` (its number, or the start of its id); raises InputError where none or several are."""
+    found = [t for t in trials if name in (str(t.number), t.id)] or [
+        t for t in trials if t.id.startswith(name)
+    ]
+    if len(found) == 1:
+        return found[0]
+    raise InputError(
+        f"{len(found) or 'no'} trials are called {name!r}",
+        where=where,
+        next_step="give a number or an id of trials.jsonl",
+    )

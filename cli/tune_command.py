@@ -1,0 +1,144 @@
+"""`helitune tune`: search one kernel file, leave a run behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from helitune.acfs.errors import InputError
+from helitune.acfs.pack import resolve_pack
+from helitune.objectives.compiled_objectives import DEFAULT_OBJECTIVE
+from helitune.objectives.worker_pool import scratch_log
+from helitune.results.request import TuneRequest
+from helitune.results.run_directory import create_run, find_run
+
+from . import durations, pipeline
+from .options import Json, PtxasOption, Quiet
+from .reporters import make_reporter
+from .tune_report import report_tuned
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("tune")(tune)
+
+
+def tune(
+    kernel_file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE[:KERNEL]", help="A Python file with a Helion kernel."),
+    ] = None,
+    args: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ARGS", help="The arguments of one call, as 'f16[4096,2560] 1e-5'; repeatable."),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The PyTorch reference: NAME, module:function, or self."),
+    ] = None,
+    acf_pack: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR|ZIP", help="ACFs to search; a shipped pack by name; repeatable."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Try packs made for another ptxas or architecture.")
+    ] = False,
+    target: Annotated[str, typer.Option(metavar="ARCH", help="Architecture to compile for.")] = "sm_90",
+    strategy: Annotated[str, typer.Option(help="compileiq, random or grid.")] = "compileiq",
+    objective: Annotated[
+        str, typer.Option(help="issue_slots, spills, registers, instructions or occupancy.")
+    ] = DEFAULT_OBJECTIVE,
+    budget: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Candidates to compile, baselines aside.")
+    ] = 100,
+    time: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Stop after 90s, 10m, 1h; baselines aside.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same search.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=V[,V…]", help="Narrow the space: num_warps=4,8; repeatable."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=0, help="Compile processes; 0 for all cores.")] = 0,
+    compile_timeout: Annotated[str, typer.Option(metavar="DURATION", help="For one candidate.")] = "30s",
+    compile_memory: Annotated[str, typer.Option(metavar="SIZE", help="For one compile process.")] = "8G",
+    ptxas: PtxasOption = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Go on with a run ('' for the newest); no other setting."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show the space, the ACFs and the planned work; compile nothing."),
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Search the configs of a Helion kernel, jointly with ACFs; leave a run in .helitune/runs/.
+
+    Without a GPU the evidence is `compiled`: candidates are compiled for --target and ranked by --objective,
+    and the kernel's source is checked against its reference in Helion's interpreter. That ranks; it is no time.
+    """
+    reporter = make_reporter(json=json, quiet=quiet)
+    if resume is not None:
+        run = find_run(Path.cwd(), resume or None)
+        run.lock()
+        request = TuneRequest.from_json(run.run()["request"])
+        report_tuned(pipeline.tune(request, run, reporter, resumed=True), json=json)
+        return
+    file, kernel = _split(kernel_file)
+    request = TuneRequest(
+        file=str(file),
+        kernel=kernel,
+        reference=reference,
+        args=tuple(args or ()),
+        target=target,
+        packs=tuple(str(resolve_pack(text).absolute()) for text in acf_pack or ()),
+        force=force,
+        settings=tuple(settings or ()),
+        strategy=strategy,
+        objective=objective,
+        budget=budget,
+        time_s=durations.seconds(time, "--time") if time else None,
+        seed=seed,
+        jobs=jobs or len(os.sched_getaffinity(0)),
+        compile_timeout_s=durations.seconds(compile_timeout, "--compile-timeout"),
+        memory_bytes=durations.memory_bytes(compile_memory, "--compile-memory"),
+        ptxas=ptxas,
+    )
+    if dry_run:
+        pipeline.dry_run(request, reporter, scratch_log())
+        return
+    report_tuned(_new_run(request, reporter), json=json)
+
+
+def _new_run(request: TuneRequest, reporter: pipeline.Reporter) -> pipeline.Tuned:
+    run = create_run(Path.cwd())
+    try:
+        return pipeline.tune(request, run, reporter, resumed=False)
+    finally:
+        if not (run.path / "run.json").exists():  # nothing was found out: leave nothing behind
+            shutil.rmtree(run.path, ignore_errors=True)
+
+
+def _split(text: str | None) -> tuple[Path, str | None]:
+    """The kernel file, absolute, and the kernel's name if one is given."""
+    if not text:
+        raise InputError(
+            "no kernel file given", where="helitune tune", next_step="try: helitune tune FILE[:KERNEL]"
+        )
+    name, colon, kernel = text.rpartition(":")
+    if not colon or Path(text).exists():
+        name, kernel = text, ""
+    path = Path(name).absolute()
+    if not path.is_file():
+        raise InputError(
+            "no such kernel file" if not path.is_dir() else "a folder, not a kernel file",
+            where=name,
+            next_step="name a Python file with a Helion kernel",
+        )
+    return path, kernel or None

@@ -1,0 +1,38 @@
+"""The environment of compile processes: the chosen ptxas for Triton, and nothing that changes results."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from helitune.acfs.ptxas import Ptxas
+
+_CHANGES_RESULTS = ("HELION_", "TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "MLIR_", "LLVM_")
+
+
+def ignored_variables(environment: Mapping[str, str]) -> list[str]:
+    """Names of variables that would change what Helion, Triton or ptxas make, and are therefore not passed on."""
+    return sorted(name for name in environment if name.startswith(_CHANGES_RESULTS))
+
+
+def compile_environment(ptxas: Ptxas, environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` for compile processes: both of Triton's ptxas variables set, no GPU visible.
+
+    Generated source goes to a folder of its own: its path stands in debug lines only, never in code.
+    """
+    kept = {k: v for k, v in environment.items() if not k.startswith(_CHANGES_RESULTS)}
+    scratch = Path(tempfile.gettempdir()) / f"helitune-codegen-{os.geteuid()}"
+    return {
+        **kept,
+        # Triton chooses by architecture and version which of the two it reads
+        "TRITON_PTXAS_PATH": str(ptxas.path),
+        "TRITON_PTXAS_BLACKWELL_PATH": str(ptxas.path),
+        "TRITON_DEFAULT_FP_FUSION": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
+        "TRITON_CACHE_DIR": str(scratch / "triton"),
+        "HELION_AUTOTUNE_LOG_LEVEL": "0",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONUNBUFFERED": "1",
+    }

@@ -1,0 +1,146 @@
+"""Evaluate candidates without a GPU: normalise, lower once a config, assemble once an ACF, score."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from helitune.acfs.errors import MachineError
+from helitune.acfs.paths import CACHE_VARIABLE
+from helitune.search.candidate import Candidate
+from helitune.search.space import Value
+
+from .artifact import Artifact
+from .artifacts import Assembler, PtxLost
+from .assemble import AssembleFailed, AssembleTimeout
+from .compiled_objectives import Objective, Score
+from .elf import CubinError
+from .issue_slots import DoesNotFit
+from .kernel_host import Description, LoweredLaunch
+from .outcomes import Compiled, Failed, Outcome
+from .targets import Target
+from .worker_pool import CallFailed, WorkerDied, WorkerPool, WorkerTimeout
+
+NORMALISE_TIMEOUT_S = 120.0
+
+_INVALID = ("InvalidConfig", "TileTooLarge")
+"""Exceptions of a worker that say the config is invalid, not that compiling it failed."""
+
+
+class CompiledEvaluator:
+    """Outcomes of candidates for one workload, target and objective; safe to use from several threads.
+
+    `description` is the workload's, as the pool's workers gave it.
+    """
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        assembler: Assembler,
+        description: Description,
+        *,
+        target: Target,
+        objective: Objective,
+        compile_timeout_s: float,
+    ) -> None:
+        self._pool = pool
+        self._assembler = assembler
+        self._description = description
+        self._target = target
+        self._objective = objective
+        self._timeout_s = compile_timeout_s
+        self._lowered: dict[str, Future[tuple[tuple[LoweredLaunch, ...], ...] | Failed]] = {}
+        self._lock = threading.Lock()
+
+    def normalise(self, rows: Sequence[Sequence[Value]]) -> list[dict[str, Any] | Failed]:
+        """The normalised config of each row of slot values, or an invalid_config failure."""
+        answers = self._pool.call("normalise", [tuple(row) for row in rows], timeout_s=NORMALISE_TIMEOUT_S)
+        return [Failed("invalid_config", a) if isinstance(a, str) else a for a in answers]
+
+    def evaluate(self, candidate: Candidate) -> Outcome:
+        """Compile `candidate` on every shape and score it; failures are outcomes, not exceptions.
+
+        Raises MachineError where the compile cache cannot be written.
+        """
+        try:
+            return self._evaluate(candidate)
+        except PtxLost:
+            with self._lock:
+                self._lowered.pop(candidate.config_json, None)
+        try:
+            return self._evaluate(candidate)
+        except PtxLost as error:
+            raise MachineError(
+                "the compile cache does not keep what is written to it",
+                next_step=f"free some space there, or set {CACHE_VARIABLE} to a folder you can write to",
+            ) from error
+
+    def _evaluate(self, candidate: Candidate) -> Outcome:
+        lowered = self._lower_once(candidate)
+        if isinstance(lowered, Failed):
+            return lowered
+        try:
+            artifacts = tuple(
+                tuple(self._assembler.artifact(launch, candidate.acf) for launch in launches)
+                for launches in lowered
+            )
+            scores = [self._score(shape, index) for index, shape in enumerate(artifacts)]
+        except AssembleTimeout as error:
+            return Failed("compile_timeout", str(error))
+        except (AssembleFailed, CubinError) as error:
+            return Failed("compile", str(error))
+        except DoesNotFit as error:
+            return Failed("launch", str(error))
+        return Compiled(
+            score=_combined([s.score for s in scores]),
+            tie_breaker=_combined([s.tie_breaker for s in scores]),
+            values=tuple(s.value for s in scores),
+            artifacts=artifacts,
+        )
+
+    def _score(self, artifacts: tuple[Artifact, ...], shape: int) -> Score:
+        return self._objective.score(artifacts, self._target, self._description.bytes_moved[shape])
+
+    def _lower_once(self, candidate: Candidate) -> tuple[tuple[LoweredLaunch, ...], ...] | Failed:
+        """The launches of the candidate's config on each shape; other threads wait for the first that asks."""
+        with self._lock:
+            known = self._lowered.get(candidate.config_json)
+            if known is None:
+                mine: Future[tuple[tuple[LoweredLaunch, ...], ...] | Failed] = Future()
+                self._lowered[candidate.config_json] = mine
+        if known is not None:
+            return known.result()
+        try:
+            mine.set_result(self._lower(candidate))
+        except BaseException as error:  # noqa: BLE001  raised again in every thread that waits
+            mine.set_exception(error)
+        return mine.result()
+
+    def _lower(self, candidate: Candidate) -> tuple[tuple[LoweredLaunch, ...], ...] | Failed:
+        shapes = range(len(self._description.record.shapes))
+        try:
+            return tuple(
+                tuple(self._pool.call("build", candidate.config, shape, timeout_s=self._timeout_s))
+                for shape in shapes
+            )
+        except WorkerTimeout:
+            return Failed("compile_timeout", f"Triton took more than {self._timeout_s:g} s")
+        except WorkerDied as error:
+            return Failed("compile", f"the compiler crashed or ran out of memory: {error}")
+        except CallFailed as error:
+            stage = "invalid_config" if error.kind in _INVALID else "compile"
+            stage = "launch" if error.kind == "NeedsTooMuchShared" else stage
+            return Failed(stage, f"{error.kind}: {error}")
+
+
+def _combined(values: Sequence[float]) -> float:
+    """One number for several shapes: the geometric mean, so that each shape counts alike.
+
+    Scores that can be zero or negative (spills, negated occupancy) are averaged instead.
+    """
+    if all(value > 0 for value in values):
+        return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+    return math.fsum(values) / len(values)

@@ -1,0 +1,68 @@
+"""A process that has imported torch, Triton and Helion for one target and forks compile workers on request.
+
+Importing takes seconds and forking milliseconds, so a worker that had to be killed is replaced at once. It is
+started as `python -m helitune.objectives.zygote CONTROL_FD TARGET` and reads its requests, one file descriptor
+each, from the control socket: every descriptor becomes the channel of a new worker.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+from multiprocessing.connection import Connection
+
+from . import fake_device
+from .targets import find_target
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(control_fd: int, target_name: str) -> None:
+    """Serve fork requests until the control socket closes."""
+    die_with_parent()
+    os.dup2(2, 1)  # whatever a kernel file prints goes to the log, never into a channel or our stdout
+    fake_device.install(find_target(target_name))
+    import helion  # noqa: F401  the point of this process
+    import torch
+    import triton  # noqa: F401
+
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # workers are reaped by the kernel
+    control = socket.socket(fileno=control_fd)
+    control.sendall(b"ready")
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(control, 16, 1)
+        if not request:
+            return
+        if os.fork() == 0:
+            control.close()
+            _become_worker(descriptors[0])
+        os.close(descriptors[0])
+
+
+def _become_worker(channel_fd: int) -> None:
+    from . import kernel_host
+
+    os.setsid()  # its own process group, so that it can be killed with what it started
+    die_with_parent()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    status = 1
+    try:
+        kernel_host.serve(Connection(channel_fd))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def die_with_parent() -> None:
+    """Ask Linux to kill this process when its parent ends, however that happens."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,222 @@
+"""The ledger of a search: what was evaluated, what it may still cost, and answers for what is known.
+
+It stands between a strategy, which proposes genomes, and the evaluator: genomes that normalise to a known
+candidate are answered from memory, new ones are evaluated on all cores and recorded as they finish. A resumed
+run starts with the recorded trials in memory, so that the strategy, a pure function of what it is told, goes
+through the same proposals and ends where the uninterrupted run ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from helitune.acfs.acf import Acf
+from helitune.objectives.evaluate import CompiledEvaluator
+from helitune.objectives.outcomes import Compiled, Failed, Outcome
+from helitune.search.candidate import Candidate, canonical
+from helitune.search.space import Genome, JointSpace
+from helitune.search.strategies.contract import SearchEnded
+
+from .run_directory import RunDirectory
+from .trial import Trial
+
+STALLED_BATCHES = 60
+"""Batches without one new candidate after which the space counts as exhausted."""
+
+
+class Ledger:
+    """Evaluates batches within a budget and a time, and keeps every trial.
+
+    `on_trial` is called with each new trial, in the main thread, after it was written to disk.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        space: JointSpace,
+        evaluator: CompiledEvaluator,
+        *,
+        jobs: int,
+        budget: int,
+        time_s: float | None,
+        on_trial: Callable[[Trial], None],
+    ) -> None:
+        self._run = run
+        self._space = space
+        self._evaluator = evaluator
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="compile")
+        self._budget = budget
+        self._on_trial = on_trial
+        self._replayed = {trial.id: trial for trial in run.trials()}
+        self._age_before = max((t.at_s for t in self._replayed.values()), default=0.0)
+        self._started = time.monotonic()
+        self._time_s = time_s
+        self._trials: dict[str, Trial] = {}
+        self._charged = 0
+        self._stalled = 0
+        self._generation = 0
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Every trial so far, in the order of proposal."""
+        return sorted(self._trials.values(), key=lambda trial: trial.number)
+
+    @property
+    def charged(self) -> int:
+        """Candidates charged to the budget."""
+        return self._charged
+
+    @property
+    def age_s(self) -> float:
+        """Seconds that the run has taken, over all its sessions."""
+        return self._age_before + time.monotonic() - self._started
+
+    def baseline(self, name: str, candidates: Sequence[Candidate]) -> list[Trial]:
+        """Trials of baselines, outside budget and time."""
+        new = [c for c in candidates if c.id not in self._trials]
+        for trial in self._evaluated(new, f"baseline {name}", bounded=False):
+            self._keep(trial)
+        return [self._trials[c.id] for c in candidates]
+
+    def proposals(self, origin: str) -> Callable[[Sequence[Genome]], list[float | None]]:
+        """The `evaluate` that a strategy named `origin` is given."""
+
+        def evaluate(batch: Sequence[Genome]) -> list[float | None]:
+            return self._evaluate(batch, origin)
+
+        return evaluate
+
+    def close(self) -> None:
+        """Drop what has not started; what runs ends with the workers."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _evaluate(self, batch: Sequence[Genome], origin: str) -> list[float | None]:
+        if self._charged >= self._budget:
+            raise SearchEnded(f"the budget of {self._budget} candidates is spent")
+        self._generation += 1
+        ids = self._identify(batch, origin)
+        new = {c.id: c for c in ids if isinstance(c, Candidate) and c.id not in self._trials}
+        before = self._charged
+        self._spend(list(new.values()), origin)
+        self._stalled = 0 if self._charged > before else self._stalled + 1
+        if self._stalled >= STALLED_BATCHES:
+            raise SearchEnded(f"{STALLED_BATCHES} batches in a row held no new valid candidate")
+        return [self._score(entry) for entry in ids]
+
+    def _identify(self, batch: Sequence[Genome], origin: str) -> list[Candidate | None]:
+        """The candidate of each genome; None for a config that does not exist, which is recorded as such."""
+        decoded = [self._space.decode(genome) for genome in batch]
+        configs = self._evaluator.normalise([slots for slots, _ in decoded]) if decoded else []
+        found: list[Candidate | None] = []
+        for (slots, acf), config in zip(decoded, configs, strict=True):
+            if isinstance(config, Failed):
+                self._record_invalid(slots, acf, config, origin)
+                found.append(None)
+            else:
+                found.append(Candidate.of(config, acf))
+        return found
+
+    def _record_invalid(self, slots: Sequence[Any], acf: Acf, outcome: Failed, origin: str) -> None:
+        fields = {d.label: [slots[s] for s in d.slots] for d in self._space.dimensions}
+        trial_id = hashlib.sha256(f"invalid\0{canonical(fields)}".encode()).hexdigest()[:16]
+        if trial_id not in self._trials:
+            trial = self._trial(trial_id, fields, acf, origin, outcome, 0.0)
+            self._keep(self._replayed.get(trial_id) or self._written(trial))
+
+    def _spend(self, candidates: list[Candidate], origin: str) -> None:
+        """Evaluate new candidates in order until the budget or the time ends; then raise SearchEnded."""
+        waiting = list(candidates)
+        while waiting:
+            allowed = self._budget - self._charged
+            if allowed <= 0:
+                raise SearchEnded(f"the budget of {self._budget} candidates is spent")
+            now, waiting = waiting[:allowed], waiting[allowed:]
+            for trial in self._evaluated(now, origin, bounded=True):
+                self._keep(trial)
+                self._charged += _is_charged(trial.outcome)
+
+    def _evaluated(self, candidates: Sequence[Candidate], origin: str, *, bounded: bool) -> Iterable[Trial]:
+        """A trial for each candidate as they finish: replayed ones first, then in parallel."""
+        numbered = list(enumerate(candidates, start=len(self._trials) + 1))
+        yield from [self._replayed[c.id] for _, c in numbered if c.id in self._replayed]
+        running: dict[Future[tuple[Outcome, float]], tuple[int, Candidate]] = {}
+        fresh = [(number, c) for number, c in numbered if c.id not in self._replayed]
+        if bounded and fresh and self._time_is_up():
+            raise SearchEnded(f"the time of {self._time_s:g} s is up")
+        for number, candidate in fresh:
+            running[self._threads.submit(self._timed, candidate, bounded)] = (number, candidate)
+        out_of_time = False
+        while running:
+            finished, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+            for future in sorted(finished, key=lambda f: running[f][0]):
+                number, candidate = running.pop(future)
+                try:
+                    outcome, elapsed = future.result()
+                except _TimeIsUp:
+                    out_of_time = True
+                    continue
+                trial = self._trial(
+                    candidate.id, candidate.config, candidate.acf, origin, outcome, elapsed, number
+                )
+                yield self._written(trial)
+        if out_of_time:
+            raise SearchEnded(f"the time of {self._time_s:g} s is up")
+
+    def _timed(self, candidate: Candidate, bounded: bool) -> tuple[Outcome, float]:
+        if bounded and self._time_is_up():
+            raise _TimeIsUp
+        started = time.monotonic()
+        return self._evaluator.evaluate(candidate), time.monotonic() - started
+
+    def _time_is_up(self) -> bool:
+        return self._time_s is not None and self.age_s >= self._time_s
+
+    def _trial(
+        self,
+        trial_id: str,
+        config: dict[str, Any],
+        acf: Acf,
+        origin: str,
+        outcome: Outcome,
+        elapsed_s: float,
+        number: int | None = None,
+    ) -> Trial:
+        return Trial(
+            number=number if number is not None else len(self._trials) + 1,
+            id=trial_id,
+            origin=origin,
+            config=config,
+            acf_sha256=acf.sha256,
+            acf_name=acf.name,
+            outcome=outcome,
+            elapsed_s=elapsed_s,
+            at_s=self.age_s,
+            generation=self._generation,
+        )
+
+    def _written(self, trial: Trial) -> Trial:
+        self._run.append(trial)
+        return trial
+
+    def _keep(self, trial: Trial) -> None:
+        self._trials[trial.id] = trial
+        self._on_trial(trial)
+
+    def _score(self, candidate: Candidate | None) -> float | None:
+        if candidate is None:
+            return None
+        outcome = self._trials[candidate.id].outcome
+        return outcome.score if isinstance(outcome, Compiled) else None
+
+
+class _TimeIsUp(Exception):
+    """Raised in a worker thread instead of starting a candidate after the deadline."""
+
+
+def _is_charged(outcome: Outcome) -> bool:
+    """Whether a candidate reached the compiler: an invalid config costs next to nothing and is only counted."""
+    return not (isinstance(outcome, Failed) and outcome.stage == "invalid_config")

@@ -1,0 +1,173 @@
+"""Everything a request needs to evaluate candidates: ptxas, target, ACFs, workers, joint space."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from helitune.acfs.acf import NO_ACF, Acf
+from helitune.acfs.errors import InputError
+from helitune.acfs.pack import Pack, read_packs
+from helitune.acfs.paths import cache_root
+from helitune.acfs.ptxas import Ptxas, find_ptxas
+from helitune.acfs.store import AcfStore
+from helitune.objectives.artifacts import Assembler
+from helitune.objectives.assemble import kill_running
+from helitune.objectives.compile_cache import CompileCache
+from helitune.objectives.compile_environment import compile_environment
+from helitune.objectives.compiled_objectives import OBJECTIVES
+from helitune.objectives.evaluate import CompiledEvaluator
+from helitune.objectives.kernel_host import Description
+from helitune.objectives.targets import Target, find_target
+from helitune.objectives.worker_pool import WorkerPool
+from helitune.search.candidate import Candidate
+from helitune.search.narrow import narrow
+from helitune.search.space import Genome, JointSpace
+
+from .request import TuneRequest
+
+DESCRIBE_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineCandidate:
+    """A candidate measured before the search: its name, and its place in the space where it has one."""
+
+    name: str
+    candidate: Candidate
+    genome: Genome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What must be right before any kernel is loaded: ptxas, target, and the ACFs that fit both."""
+
+    ptxas: Ptxas
+    target: Target
+    acfs: tuple[Acf, ...]
+    packs: tuple[Pack, ...]
+
+
+def find_tools(request: TuneRequest) -> Tools:
+    """The ptxas, target and ACFs of a request; raises UserError for what is wrong with any of them."""
+    ptxas = find_ptxas(request.ptxas)
+    target = find_target(request.target)
+    if request.objective not in OBJECTIVES:
+        raise InputError(
+            f"unknown objective {request.objective!r}",
+            where="--objective",
+            next_step=f"choose from {', '.join(OBJECTIVES)}",
+        )
+    acfs, packs = read_packs(
+        [Path(pack) for pack in request.packs],
+        ptxas_version=ptxas.version,
+        arch=target.arch,
+        force=request.force,
+    )
+    if packs and not acfs:
+        reasons = {refusal.reason for pack in packs for refusal in pack.refused}
+        raise InputError(
+            f"no ACF of {', '.join(str(p.source) for p in packs)} can be used",
+            where="; ".join(sorted(reasons)[:3]) or "it holds none",
+            next_step="name another --acf-pack, or leave it out to search configs alone",
+        )
+    store = AcfStore(cache_root() / "acfs")
+    return Tools(ptxas, target, tuple(store.add(acf) for acf in acfs), packs)
+
+
+class Session:
+    """A kernel file loaded in worker processes, with its joint space; a context manager that ends them."""
+
+    def __init__(self, request: TuneRequest, tools: Tools, log: Path) -> None:
+        self.request = request
+        self.tools = tools
+        self.cache = CompileCache(cache_root() / "compiled")
+        self._pool = WorkerPool(
+            {
+                "file": request.file,
+                "kernel": request.kernel,
+                "reference": request.reference,
+                "args": request.args,
+                "cache_root": str(cache_root() / "compiled"),
+                "memory_bytes": request.memory_bytes,
+            },
+            target=tools.target.arch,
+            size=request.jobs,
+            log=log,
+            environment=compile_environment(tools.ptxas, os.environ),
+        )
+        try:
+            self.description: Description = self._pool.call("describe", timeout_s=DESCRIBE_TIMEOUT_S)
+            dimensions = narrow(self.description.dimensions, request.settings)
+        except BaseException:
+            self._pool.close()
+            raise
+        self.space = JointSpace(dimensions, (NO_ACF, *tools.acfs))
+        assembler = Assembler(tools.ptxas, self.cache, request.compile_timeout_s, request.memory_bytes)
+        self.evaluator = CompiledEvaluator(
+            self._pool,
+            assembler,
+            self.description,
+            target=tools.target,
+            objective=OBJECTIVES[request.objective],
+            compile_timeout_s=request.compile_timeout_s,
+        )
+
+    def baselines(self) -> list[BaselineCandidate]:
+        """The kernel's own configs, Helion's default and its seeds, without repeats."""
+        found: list[BaselineCandidate] = []
+        for baseline in self.description.baselines:
+            acf = _own_acf(baseline.acf_path, self.request.file)
+            genome = self.space.encode(baseline.slots, acf)
+            found.append(BaselineCandidate(baseline.name, Candidate.of(baseline.config, acf), genome))
+        return found
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.close()
+        kill_running()
+        self.cache.trim()
+
+
+def stored_acfs(folder: Path, listed: Sequence[dict[str, Any]]) -> tuple[Acf, ...]:
+    """The ACFs that a run recorded in run.json, from its own folder; InputError for one missing or altered."""
+    store = AcfStore(folder)
+    acfs = [
+        Acf(
+            name=entry["name"],
+            sha256=entry["sha256"],
+            path=folder / f"{entry['sha256']}.acf",
+            arch=tuple(entry["arch"]),
+            toolkit=entry["toolkit"],
+        )
+        for entry in listed
+    ]
+    return tuple(store.add(acf) for acf in acfs)
+
+
+def _own_acf(path: str, kernel_file: str) -> Acf:
+    """The ACF that the kernel's own config names, kept in the store; NO_ACF for ""."""
+    if not path:
+        return NO_ACF
+    found = Path(kernel_file).parent / path
+    try:
+        content = found.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"the kernel's own config names an ACF that cannot be read: {error.strerror}",
+            where=str(found),
+            next_step="put it there, or take advanced_controls_file out of the config",
+        ) from error
+    kept = AcfStore(cache_root() / "acfs").add_content(content, name=found.name)
+    return replace(kept, name=found.name)

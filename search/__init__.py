@@ -1,0 +1,1 @@
+"""Workload, joint space of kernel config and ACF, and the strategies that search it."""

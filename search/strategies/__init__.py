@@ -1,0 +1,1 @@
+"""One file a strategy; `registry.py` lists them by name."""
