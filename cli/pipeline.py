@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from helitune.acfs.errors import InputError, NegativeVerdict
+from helitune.acfs.errors import InputError, NegativeVerdict, UserError
 from helitune.objectives.check_child import CheckHandle, start_check
 from helitune.objectives.check_result import CheckRequest, CheckResult
 from helitune.results.fingerprint import differences, fingerprint
@@ -19,6 +18,7 @@ from helitune.results.run_directory import RunDirectory
 from helitune.results.session import Session, Tools, find_tools, stored_acfs
 from helitune.results.trial import Trial
 from helitune.results.workload_json import workload_to_json
+from helitune.search.space import JointSpace
 from helitune.search.strategies.contract import SearchEnded
 from helitune.search.strategies.registry import find_strategy
 
@@ -50,6 +50,16 @@ class Tuned:
     interrupted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a request would do: the space it would search, and the baselines it would measure first."""
+
+    request: TuneRequest
+    tools: Tools
+    space: JointSpace
+    baselines: tuple[str, ...]
+
+
 def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed: bool) -> Tuned:
     """The ranking of a new or resumed run, written to `run` as it grows; an interrupted one is resumable.
 
@@ -64,12 +74,17 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
         with Session(request, tools, run.log) as session:
             _record_start(run, request, session, resumed=resumed)
             reporter.space(session)
-            ledger = _ledger(run, request, session, reporter)
+            verdict = SourceVerdict(run, check, reporter)
+            ledger = _ledger(run, request, session, reporter, verdict)
             interrupted = False
             try:
-                reason = _search(request, session, ledger, lambda: _require_agreement(run, check, reporter))
+                reason = _search(request, session, ledger)
+                verdict.require()
             except KeyboardInterrupt:
                 reason, interrupted = "interrupted", True
+            except UserError as error:
+                run.write_run({**run.run(), "status": f"stopped: {error.what}"})
+                raise
             finally:
                 ledger.close()
             reporter.ended(reason)
@@ -81,14 +96,11 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
         run.close()
 
 
-def _search(
-    request: TuneRequest, session: Session, ledger: Ledger, require_agreement: Callable[[], None]
-) -> str:
-    """Why the search ended: baselines, then the verdict on the source, then the strategy."""
+def _search(request: TuneRequest, session: Session, ledger: Ledger) -> str:
+    """Why the search ended: baselines first, then the strategy."""
     baselines = session.baselines()
     for baseline in baselines:
         ledger.baseline(baseline.name, [baseline.candidate])
-    require_agreement()
     trials = {trial.id: trial for trial in ledger.trials}
     known = {
         baseline.genome: compiled.score
@@ -103,7 +115,13 @@ def _search(
     return "the strategy has nothing left to propose"
 
 
-def _ledger(run: RunDirectory, request: TuneRequest, session: Session, reporter: Reporter) -> Ledger:
+def _ledger(
+    run: RunDirectory, request: TuneRequest, session: Session, reporter: Reporter, verdict: SourceVerdict
+) -> Ledger:
+    def on_trial(trial: Trial) -> None:
+        reporter.trial(trial, ledger.trials, ledger.charged)
+        verdict.poll()
+
     ledger = Ledger(
         run,
         session.space,
@@ -111,7 +129,7 @@ def _ledger(run: RunDirectory, request: TuneRequest, session: Session, reporter:
         jobs=request.jobs,
         budget=request.budget,
         time_s=request.time_s,
-        on_trial=lambda trial: reporter.trial(trial, ledger.trials, ledger.charged),
+        on_trial=on_trial,
     )
     return ledger
 
@@ -126,16 +144,34 @@ def _check_request(request: TuneRequest) -> CheckRequest:
     )
 
 
-def _require_agreement(run: RunDirectory, check: CheckHandle, reporter: Reporter) -> None:
-    result = check.result(CHECK_TIMEOUT_S)
-    run.write_run({**run.run(), "check": result.to_json()})
-    reporter.checked(result)
-    if not result.agrees:
-        raise NegativeVerdict(
-            f"the kernel's source disagrees with the reference: {result.message}",
-            where="Helion's interpreter",
-            next_step="correct the kernel or its reference; nothing was searched",
-        )
+class SourceVerdict:
+    """The verdict of Helion's interpreter on the kernel's source, which forms while candidates compile."""
+
+    def __init__(self, run: RunDirectory, check: CheckHandle, reporter: Reporter) -> None:
+        self._run = run
+        self._check = check
+        self._reporter = reporter
+        self._given = False
+
+    def poll(self) -> None:
+        """As `require`, when the verdict is there; nothing before."""
+        if self._check.done:
+            self.require()
+
+    def require(self) -> None:
+        """Wait for the verdict, record it in run.json, and raise NegativeVerdict where the source is wrong."""
+        if self._given:
+            return
+        result = self._check.result(CHECK_TIMEOUT_S)
+        self._given = True
+        self._run.write_run({**self._run.run(), "check": result.to_json()})
+        self._reporter.checked(result)
+        if not result.agrees:
+            raise NegativeVerdict(
+                f"the kernel's source disagrees with the reference: {result.message}",
+                where="Helion's interpreter",
+                next_step="correct the kernel or its reference; its candidates are not worth ranking",
+            )
 
 
 def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, resumed: bool) -> None:
@@ -182,10 +218,12 @@ def _tools_of(run: RunDirectory, request: TuneRequest) -> Tools:
     return replace(without_packs, acfs=stored_acfs(run.acfs, run.run()["acfs"]))
 
 
-def dry_run(request: TuneRequest, reporter: Reporter, log: Path) -> None:
-    """Report the tools, the space and the planned work of a request, and compile nothing."""
+def plan(request: TuneRequest, reporter: Reporter, log: Path) -> Plan:
+    """The tools, space and baselines of a request, with nothing compiled."""
     tools = find_tools(request)
     find_strategy(request.strategy)
     reporter.tools(request, tools)
     with Session(request, tools, log) as session:
         reporter.space(session)
+        baselines = tuple(baseline.name for baseline in session.baselines())
+        return Plan(request, tools, session.space, baselines)

@@ -18,6 +18,7 @@ from helitune.results.run_directory import create_run, find_run
 
 from . import durations, pipeline
 from .options import Json, PtxasOption, Quiet
+from .plan_report import print_plan
 from .reporters import make_reporter
 from .tune_report import report_tuned
 
@@ -111,7 +112,7 @@ def tune(
         ptxas=ptxas,
     )
     if dry_run:
-        pipeline.dry_run(request, reporter, scratch_log())
+        print_plan(pipeline.plan(request, reporter, scratch_log()), json=json)
         return
     report_tuned(_new_run(request, reporter), json=json)
 

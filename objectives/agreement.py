@@ -20,10 +20,10 @@ Named = Sequence[tuple[str, Any]]
 def compare(outputs: Any, reference: Any, exact: Any, *, tf32: bool = False) -> Agreement:
     """The agreement of a kernel's outputs, output by output.
 
-    Each is a tensor, a number, None, or tuples, lists and dicts of those. `reference` is what PyTorch gives in
-    the workload's own dtype, `exact` what it gives on inputs upcast to float64, or None where it cannot. Floats
-    are judged by their error against `exact`, everything else must equal the reference. `tf32` says that the
-    kernel's float32 products run in TF32. A NaN passes only where the reference has one too.
+    Each is a tensor, a number, None, or tuples, lists and dicts of those. `reference` is what PyTorch gives
+    in the workload's own dtype, `exact` what it gives on inputs upcast to float64, or None where it cannot.
+    Floats are judged by their error against `exact`, everything else must equal the reference. `tf32` says
+    that the kernel's float32 products run in TF32. A NaN passes only where the reference has one too.
     """
     wanted = flat_outputs(reference)
     known = flat_outputs(exact) if exact is not None else [(name, None) for name, _ in wanted]
@@ -38,9 +38,7 @@ def compare_named(found: Named, wanted: Named, exact: Sequence[Any], *, tf32: bo
         return Agreement((_miscounted(found, wanted),))
     triples = zip(found, wanted, exact, strict=True)
     return Agreement(
-        tuple(
-            _compare_one(name, value, right, precise, tf32) for (name, value), (_, right), precise in triples
-        )
+        tuple(_compare_one(name, value, plain, e, tf32) for (name, value), (_, plain), e in triples)
     )
 
 
@@ -92,11 +90,8 @@ def _compare_one(name: str, value: Any, reference: Any, exact: Any, tf32: bool) 
     value, reference = value.detach(), reference.detach().to(value.device)
     exact = exact.detach().to(value.device) if exact is not None else None
     if value.is_complex():
-        value, reference = (
-            torch.view_as_real(value.resolve_conj()),
-            torch.view_as_real(reference.resolve_conj()),
-        )
-        exact = torch.view_as_real(exact.resolve_conj()) if exact is not None else None
+        value, reference = _as_real(value), _as_real(reference)
+        exact = _as_real(exact) if exact is not None else None
     if value.numel() == 0:
         return OutputAgreement(name)
     if not value.is_floating_point():
@@ -104,12 +99,16 @@ def _compare_one(name: str, value: Any, reference: Any, exact: Any, tf32: bool) 
     return _compare_floats(name, value, reference, exact, tf32)
 
 
+def _as_real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.resolve_conj())
+
+
 def _compare_plain(name: str, value: Any, reference: Any, exact: Any, tf32: bool) -> OutputAgreement:
     if isinstance(value, float) and isinstance(reference, float):
         # a Python float that came out of a tensor has float32's precision at best
-        numbers = [torch.tensor(number, dtype=torch.float32) for number in (value, reference)]
+        single, plain = (torch.tensor(number, dtype=torch.float32) for number in (value, reference))
         precise = torch.tensor(float(exact), dtype=torch.float64) if exact is not None else None
-        return _compare_floats(name, *numbers, precise, tf32)
+        return _compare_floats(name, single, plain, precise, tf32)
     if type(value) is not type(reference):
         detail = f"a {type(value).__name__}, the reference gives a {type(reference).__name__}"
         return OutputAgreement(name, "dtype", detail=detail)
@@ -146,6 +145,8 @@ def _compare_floats(
     within = error <= allowed.element
     if dtype in FP8_DTYPES:
         within = _within_a_step(value, reference, error, e)
+    # an infinite exact value has an infinite bound
+    within &= torch.isfinite(error)
     wrong = ~(within | _same_special(c, r, e, dtype))
     measured = in_range & torch.isfinite(c)
     judged = _Judged(wrong, torch.where(measured, error, 0.0), allowed.element, rms(e, in_range), e.abs())

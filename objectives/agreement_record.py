@@ -16,8 +16,8 @@ class OutputAgreement:
     """One output against the reference.
 
     Errors are against the exact value, over the elements that are finite in both. `max_rel_error` is relative
-    to the larger of the exact element and the output's root mean square: near zero a plain relative error says
-    nothing. `tolerance` is the absolute bound at `worst_index`, the element that used most of its bound.
+    to the larger of the exact element and the output's root mean square: near zero a plain relative error
+    says nothing. `tolerance` is the absolute bound at `worst_index`, the element that used most of its bound.
     """
 
     name: str

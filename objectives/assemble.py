@@ -95,7 +95,9 @@ def _run(command: list[str], timeout_s: float, memory_bytes: int) -> tuple[int, 
     finally:
         if child.returncode is None:
             _kill(child)  # before it is waited for: a child of a wrapper script may outlive the script
-            child.communicate()
+            assert child.stdout is not None
+            child.stdout.close()
+            child.wait()
         _running.discard(child)
     return child.returncode, log
 

@@ -1,4 +1,4 @@
-"""Run the interpreter check in a child process: torch's CPU, no GPU, killed with all it started at a timeout."""
+"""Run the interpreter check in a child process on the CPU, killed with all it started at a timeout."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class CheckHandle:
         if answer is None:
             raise self._crashed(status)
         if "error" in answer:
-            error = answer["error"]
-            raise _ERRORS[error["kind"]](error["what"], where=error["where"], next_step=error["next_step"])
+            said = answer["error"]
+            raise _ERRORS[said["kind"]](said["what"], where=said["where"], next_step=said["next_step"])
         return CheckResult.from_json(answer["result"])
 
     def cancel(self) -> None:

@@ -29,8 +29,8 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 class Round:
     """One run of kernel and reference.
 
-    `draw` numbers the values, `change` alters the float arguments, `split` runs every tile in halves, `strict`
-    means that any disagreement fails; else only a NaN or infinity where the reference has a number does.
+    `draw` numbers the values, `change` alters the float arguments, `split` runs every tile in halves,
+    `strict` means that any disagreement fails; else only a NaN or infinity where the reference has a number.
     """
 
     name: str
@@ -71,10 +71,8 @@ def altered(shape: Shape, arguments: Sequence[Any], change: Change) -> list[Any]
     def change_floats(tensor: torch.Tensor) -> torch.Tensor:
         return change(tensor) if tensor.is_floating_point() and tensor.numel() else tensor
 
-    return [
-        map_tensors(value, change_floats) if _alterable_at(shape, i) else value
-        for i, value in enumerate(arguments)
-    ]
+    changed = map_tensors(list(arguments), change_floats)
+    return [changed[i] if _alterable_at(shape, i) else value for i, value in enumerate(arguments)]
 
 
 def _alterable_at(shape: Shape, index: int) -> bool:

@@ -1,4 +1,4 @@
-"""The child process of check_child.py: checks a kernel's source in Helion's interpreter, and prints one JSON line.
+"""The child process of check_child.py: checks a kernel's source in Helion's interpreter, prints one JSON line.
 
 `python -m helitune.objectives.interpreter_check REQUEST` with REQUEST the JSON of a CheckRequest, or "-" for
 standard input. What the kernel file prints goes to stderr.

@@ -155,6 +155,21 @@ class KernelHost:
             self._shapes[index] = _BoundShape(self._workload, index)
         return self._shapes[index]
 
+    def save_helion_form(self, config: Mapping[str, Any], path: str) -> None:
+        """Write `config` as helion.Config.save does."""
+        from .plain_compile import save_helion_form
+
+        save_helion_form(config, Path(path))
+
+    def compile_plainly(self, form: Mapping[str, Any] | str, shape: int) -> tuple[str, ...]:
+        """CODE_SHA256:GRID of each launch of `form` on shape number `shape`, compiled without our shortcuts.
+
+        `form` is a config, or the path of a pin's Helion or Python form.
+        """
+        from .plain_compile import plain_code
+
+        return plain_code(self._workload, form, shape)
+
 
 class _BoundShape:
     """The kernel bound to one shape of the workload, with FakeTensors as its arguments."""

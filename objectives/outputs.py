@@ -6,6 +6,7 @@ An argument that is changed in place is an output like the returned ones, and is
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +39,8 @@ class Expected:
 
 def call_on_copies(function: Callable[..., Any], arguments: Sequence[Any]) -> Outputs:
     """The outputs of one call; `arguments` stay as they are."""
-    arguments = [map_tensors(argument, torch.Tensor.detach) for argument in arguments]
-    copies = map_tensors(list(arguments), _copy)
+    arguments = map_tensors(list(arguments), torch.Tensor.detach)
+    copies = map_tensors(arguments, _copy)
     with torch.no_grad():
         returned = function(*copies)
     changed = (i for i, (old, new) in enumerate(zip(arguments, copies, strict=True)) if not _same(old, new))
@@ -53,7 +54,7 @@ def expected_outputs(reference: Callable[..., Any], arguments: Sequence[Any]) ->
     """
     plain = call_on_copies(reference, arguments)
     for dtype in UPCASTS:
-        upcast = map_tensors(list(arguments), lambda tensor, to=dtype: _upcast(tensor, to))
+        upcast = map_tensors(list(arguments), functools.partial(_upcast, dtype=dtype))
         # what goes wrong here is that the reference does not take this dtype: anything, in user code
         with contextlib.suppress(Exception):
             exact = call_on_copies(reference, upcast)
@@ -76,26 +77,22 @@ def compare_outputs(
     mutated = sorted(plain.mutated if fills else plain.mutated | outputs.mutated)
     found = [] if fills else flat_outputs(outputs.returned)
     wanted = [] if fills else flat_outputs(plain.returned)
-    known = flat_outputs(exact.returned) if exact else [(name, None) for name, _ in wanted]
+    known = flat_outputs((exact or plain).returned)
     if fills:
-        found = [(_argument_name(names, i), outputs.arguments[i]) for i in filled]
-        wanted = [
-            (name, value) for (name, _), (_, value) in zip(found, flat_outputs(plain.returned), strict=True)
-        ]
+        labels = [_argument_name(names, i) for i in filled]
+        found = [(label, outputs.arguments[i]) for label, i in zip(labels, filled, strict=True)]
+        wanted = [(label, v) for label, (_, v) in zip(labels, flat_outputs(plain.returned), strict=True)]
     for i in mutated:
         found += _argument(names, i, outputs)
         wanted += _argument(names, i, plain)
-        known += (
-            _argument(names, i, exact) if exact else [(name, None) for name, _ in _argument(names, i, plain)]
-        )
-    return compare_named(found, wanted, [value for _, value in known], tf32=tf32)
+        known += _argument(names, i, exact or plain)
+    return compare_named(found, wanted, [value if exact else None for _, value in known], tf32=tf32)
 
 
 def _argument(names: Sequence[str], index: int, outputs: Outputs) -> list[tuple[str, Any]]:
     name = _argument_name(names, index)
-    return [
-        (leaf.replace("output", name, 1), value) for leaf, value in flat_outputs(outputs.arguments[index])
-    ]
+    leaves = flat_outputs(outputs.arguments[index])
+    return [(leaf.replace("output", name, 1), value) for leaf, value in leaves]
 
 
 def _argument_name(names: Sequence[str], index: int) -> str:

@@ -24,9 +24,9 @@ _PEAK_OVER_INPUTS = 3
 class ScaledInputs:
     """Arguments of one shape of a workload, scaled down by a factor.
 
-    Values that `--args` describes are drawn at the scaled size. What the kernel file makes is made at its full
-    size, once: every seed then looks at another part of it, and only where the parts do not suffice it is made
-    again.
+    Values that `--args` describes are drawn at the scaled size. What the kernel file makes is made at its
+    full size, once: every draw then looks at another part of it, and only where the parts do not suffice it
+    is made again.
     """
 
     def __init__(self, workload: LoadedWorkload, index: int, base_seed: int) -> None:
@@ -86,19 +86,23 @@ def narrowed(arguments: list[Any], factor: int, part: int) -> list[Any]:
 
     shape = scaled_shapes(describe(arguments), factor)
     scalars = {i: arg.value for i, arg in enumerate(shape) if isinstance(arg, ScalarArg)}
-    return [
-        scalars[i] if type(value) is int else map_tensors(value, narrow) for i, value in enumerate(arguments)
-    ]
+    # all at once: a tensor passed twice stays one
+    small = map_tensors(arguments, narrow)
+    return [scalars[i] if type(value) is int else value for i, value in enumerate(small)]
 
 
 def _laid_out(window: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     """A copy of the window with these strides; an expanded dimension (stride 0) stays one."""
+    stored = window
     for axis, stride in enumerate(strides):
         if stride == 0:
-            window = window.narrow(axis, 0, min(1, window.shape[axis]))
-    sizes = window.shape
-    copy = torch.empty_strided(sizes, strides, dtype=window.dtype, device=window.device)
-    return copy.copy_(window)
+            stored = stored.narrow(axis, 0, min(1, stored.shape[axis]))
+    copy = torch.empty_strided(stored.shape, strides, dtype=window.dtype, device=window.device)
+    try:
+        return copy.copy_(stored).as_strided(window.shape, strides)
+    except RuntimeError:
+        # windows that overlap cannot be written one by one
+        return window.clone(memory_format=torch.contiguous_format)
 
 
 def _reduced(tensor: torch.Tensor, dims: list[int], factor: int) -> torch.Tensor:
@@ -127,7 +131,7 @@ def _check_memory(shape: Shape) -> None:
     available = _available_bytes()
     if needed > available:
         raise MachineError(
-            f"the inputs need about {needed / 2**30:.1f} GiB on the CPU, {available / 2**30:.1f} GiB are free",
+            f"the inputs need about {needed / 2**30:.1f} GiB on the CPU; {available / 2**30:.1f} are free",
             next_step="give smaller shapes with --args for the check",
         )
 

@@ -55,7 +55,7 @@ def elements(shape: Shape) -> int:
 
 
 def scaled_strides(dims: Sequence[int], strides: Sequence[int], smaller: Sequence[int]) -> tuple[int, ...]:
-    """Strides for a tensor of the `smaller` sizes with the same layout: order, expansion, padding in proportion."""
+    """Strides for the `smaller` sizes in the same layout: order, expansion, and padding in proportion."""
     if tuple(strides) == contiguous_strides(tuple(dims)):
         return contiguous_strides(tuple(smaller))
     scaled = list(strides)

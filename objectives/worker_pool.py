@@ -72,7 +72,6 @@ class Worker:
             os.killpg(self._process_id, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
-        self._channel.close()
 
 
 class WorkerPool:
@@ -109,8 +108,12 @@ class WorkerPool:
             if worker is None:
                 worker = self._start()
             yield worker
-        except (WorkerTimeout, WorkerDied):
+        except (CallFailed, UserError):
+            raise  # it has answered, and can be asked again
+        except BaseException:
+            # an interrupted call's answer would be taken for the next one's
             if worker is not None:
+                worker.kill()
                 self._running.discard(worker)
             worker = None
             raise
@@ -131,15 +134,9 @@ class WorkerPool:
 
     def _start(self) -> Worker:
         ours, theirs = socket.socketpair()
-        with self._lock:
-            if self._closed:
-                raise WorkerDied("the pool is closed")
-            if self._zygote is None or self._zygote.poll() is not None:
-                self._start_zygote()
-            assert self._control is not None
-            socket.send_fds(self._control, [b"fork"], [theirs.fileno()])
-        theirs.close()
-        channel = Connection(ours.detach())
+        with ours, theirs:
+            self._fork(theirs)
+            channel = Connection(ours.detach())
         process_id = self._greeting(channel)
         worker = Worker(channel, process_id)
         self._running.add(worker)
@@ -151,20 +148,37 @@ class WorkerPool:
             raise
         return worker
 
+    def _fork(self, channel: socket.socket) -> None:
+        """Have the zygote, started if need be, fork a worker that serves the other end of `channel`."""
+        with self._lock:
+            if self._closed:
+                raise WorkerDied("the pool is closed")
+            if self._zygote is None or self._zygote.poll() is not None:
+                self._start_zygote()
+            assert self._control is not None
+            try:
+                socket.send_fds(self._control, [b"fork"], [channel.fileno()])
+            except OSError as error:
+                raise WorkerDied("the process that starts workers has ended") from error
+
     def _greeting(self, channel: Connection) -> int:
         try:
             if channel.poll(START_TIMEOUT_S):
                 return int(channel.recv())
-        except EOFError:
+        except (EOFError, OSError):
             pass
+        if self._closed:
+            raise WorkerDied("the pool is closed")
         raise self._did_not_start()
 
     def _start_zygote(self) -> None:
         ours, theirs = socket.socketpair()
         self._control = ours
+        # -P: a random.py or triton.py in the working folder is not to be imported for the real one
+        module = [sys.executable, "-P", "-m", "helitune.objectives.zygote"]
         with self._log.open("ab") as log:
             self._zygote = subprocess.Popen(
-                [sys.executable, "-m", "helitune.objectives.zygote", str(theirs.fileno()), self._target],
+                [*module, str(theirs.fileno()), self._target],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -179,6 +193,8 @@ class WorkerPool:
         except TimeoutError:
             started = b""
         if started != b"ready":
+            self._zygote.kill()
+            self._zygote.wait()
             raise self._did_not_start()
         ours.settimeout(None)
 

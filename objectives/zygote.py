@@ -21,8 +21,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(control_fd: int, target_name: str) -> None:
-    """Serve fork requests until the control socket closes."""
-    die_with_parent()
+    """Serve fork requests until the control socket closes, which it does however the parent ends.
+
+    Dying with the parent by Linux's own means would be wrong here: to Linux the parent is the thread that
+    started this process, and that may be one of a pool of threads.
+    """
     os.dup2(2, 1)  # whatever a kernel file prints goes to the log, never into a channel or our stdout
     fake_device.install(find_target(target_name))
     import helion  # noqa: F401  the point of this process
@@ -59,7 +62,7 @@ def _become_worker(channel_fd: int) -> None:
 
 
 def die_with_parent() -> None:
-    """Ask Linux to kill this process when its parent ends, however that happens."""
+    """Ask Linux to kill this process when the thread that forked it ends, however that happens."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -32,8 +32,9 @@ def _apply(dimensions: tuple[Dimension, ...], setting: str) -> tuple[Dimension, 
     key, index, alternatives = _parse(setting)
     ours = [d for d in dimensions if d.key == key and (index is None or d.index == index)]
     if not ours:
-        raise _unknown_key(dimensions, setting, key)
-    if index is None and all(isinstance(a, tuple) for a in alternatives) and not _holds_lists(ours):
+        raise _unknown_key(dimensions, setting, key if index is None else f"{key}[{index}]")
+    nested = _holds_lists(ours)
+    if index is None and ours[0].index is not None and all(_is_whole(a, nested) for a in alternatives):
         return _whole_lists(dimensions, ours, alternatives, setting)
     chosen = {d.label: replace(d, values=_kept(d, alternatives, setting)) for d in ours}
     return tuple(chosen.get(d.label, d) for d in dimensions)
@@ -54,7 +55,7 @@ def _parse(setting: str) -> tuple[str, int | None, list[Value]]:
 def _alternatives(text: str, setting: str) -> list[Value]:
     """The comma-separated JSON values of `text`; bare words are strings, as `pid_type=flat`."""
     spelled = re.sub(
-        r'"[^"]*"|[A-Za-z_.]\w*',
+        r'"[^"]*"|(?<![\w.])[A-Za-z_][\w.]*',
         lambda m: {"None": "null", "True": "true", "False": "false"}.get(m[0], _quoted(m[0])),
         text,
     )
@@ -85,24 +86,41 @@ def _holds_lists(dimensions: list[Dimension]) -> bool:
     return any(isinstance(row[0], tuple) for d in dimensions for row in d.values)
 
 
+def _is_whole(alternative: Value, nested: bool) -> bool:
+    """Whether the alternative is a value for the key as a whole, not for each of its positions."""
+    return isinstance(alternative, tuple) and (not nested or all(isinstance(v, tuple) for v in alternative))
+
+
 def _kept(dimension: Dimension, alternatives: list[Value], setting: str) -> tuple[tuple[Value, ...], ...]:
-    wanted = [(a,) for a in alternatives]
-    for row in wanted:
+    wanted: list[tuple[Value, ...]] = []
+    for alternative in alternatives:
+        row = _row(dimension, alternative)
         if not any(same_values(row, known) for known in dimension.values):
-            shown = ", ".join(json.dumps(known[0]) for known in dimension.values)
+            shown = ", ".join(_shown(known) for known in dimension.values)
             raise InputError(
-                f"{json.dumps(row[0])} is not a value of {dimension.label}",
+                f"{json.dumps(alternative)} is not a value of {dimension.label}",
                 where=f"--set {setting}",
                 next_step=f"choose from {shown}",
             )
+        if not any(same_values(row, kept) for kept in wanted):
+            wanted.append(row)
     return tuple(wanted)
+
+
+def _row(dimension: Dimension, alternative: Value) -> tuple[Value, ...]:
+    """The alternative as a row of the axis: an axis of several slots was made of whole lists."""
+    return alternative if isinstance(alternative, tuple) and len(dimension.slots) > 1 else (alternative,)
+
+
+def _shown(row: tuple[Value, ...]) -> str:
+    return json.dumps(row if len(row) > 1 else row[0])
 
 
 def _whole_lists(
     dimensions: tuple[Dimension, ...], ours: list[Dimension], alternatives: list[Value], setting: str
 ) -> tuple[Dimension, ...]:
-    rows = [a for a in alternatives if isinstance(a, tuple)]
-    if any(d.index is None for d in ours) or any(len(row) != len(ours) for row in rows):
+    rows = list(dict.fromkeys(a for a in alternatives if isinstance(a, tuple)))
+    if any(len(row) != len(ours) for row in rows):
         raise InputError(
             f"{ours[0].key} has {len(ours)} position(s)",
             where=f"--set {setting}",
@@ -110,6 +128,8 @@ def _whole_lists(
         )
     for position, dimension in enumerate(ours):
         _kept(dimension, [row[position] for row in rows], setting)
+    if len(ours) == 1:
+        return tuple(replace(d, values=tuple(rows)) if d is ours[0] else d for d in dimensions)
     merged = Dimension(ours[0].key, None, tuple(d.slots[0] for d in ours), tuple(rows))
     first = dimensions.index(ours[0])
     rest = [d for d in dimensions if d not in ours]

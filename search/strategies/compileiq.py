@@ -8,6 +8,9 @@ The engine cannot be given known points, and in a joint space of 10^12 and more,
 spends any budget on configs that nobody would write. Its knockout does what seeding would: a parameter that is
 knocked out of a candidate takes the value that the best known config (a baseline) has there. The first
 generation is thus a set of variations of that config, and evolution turns further axes on and off.
+
+In a space that holds little more than a generation, or once it has converged, the engine finds no untried
+candidate: what it left is drawn at random.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from helitune.search.space import Genome, JointSpace
 
+from . import random_search
 from .contract import Evaluate
 
 POOL_SIZE = 16
@@ -38,13 +42,27 @@ FAILED = "*"
 
 
 def search(space: JointSpace, evaluate: Evaluate, /, *, seed: int, known: Mapping[Genome, float]) -> None:
-    """Evolve genomes until `evaluate` ends the search, or the engine has no untried candidate left."""
+    """Evolve genomes until `evaluate` ends the search or the space is exhausted."""
+    tried = dict(known)
+
+    def evaluate_and_note(batch: Sequence[Genome], /) -> list[float | None]:
+        scores = evaluate(batch)
+        tried.update(dict.fromkeys(batch, 0.0))  # random search only asks what was tried
+        return scores
+
+    if space.size > 1:
+        start = min(known, key=lambda genome: (known[genome], genome), default=(0,) * len(space.lengths))
+        _evolve(space, evaluate_and_note, seed, start)
+    random_search.search(space, evaluate, seed=seed, known=tried)
+
+
+def _evolve(space: JointSpace, evaluate: Evaluate, seed: int, start: Genome) -> None:
+    """Generations of amber around `start`, until it finds no untried candidate."""
     from compileiq.backends import SearchSpaceExhaustedError
     from compileiq.utils.validation import Score
 
     with tempfile.TemporaryDirectory(prefix="helitune-ciq-") as folder:
         engine = _engine(space, seed, Path(folder))
-        start = min(known, key=lambda genome: (known[genome], genome), default=(0,) * len(space.lengths))
         while True:
             try:
                 asked = engine.ask()

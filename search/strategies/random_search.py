@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Mapping
 
@@ -30,6 +31,12 @@ def search(space: JointSpace, evaluate: Evaluate, /, *, seed: int, known: Mappin
                 batch.append(genome)
             if len(batch) == BATCH:
                 break
-        if not batch:
-            return
-        evaluate(batch)
+        evaluate(batch or _left(space, seen))
+
+
+def _left(space: JointSpace, seen: set[Genome]) -> list[Genome]:
+    """The next genomes not seen, in order: for a space of which so much is seen that draws find none."""
+    unseen = (genome for genome in itertools.product(*map(range, space.lengths)) if genome not in seen)
+    left = list(itertools.islice(unseen, BATCH))
+    seen.update(left)
+    return left

@@ -1,0 +1,240 @@
+"""A pin: one config with its ACF for one kernel, GPU and workload, and the evidence for it.
+
+The file `<shapes>.json`, format 1 (first version):
+
+    format        1
+    identity      sha256 of what decides the code: see `Pin.identity`
+    kernel        {name, file, source_sha256}: the file's own name, without folders
+    gpu           "sm_90": the architecture that the code was compiled for
+    workload      {reference, inputs, shapes}: shapes as in run.json (dtype, shape, strides of each argument)
+    config        the Helion config, without advanced_controls_file
+    acf           {file, sha256, name, toolkit, ptxas}, or null; `file` lies beside the pin
+    evidence      "compiled": no run time was taken
+    objective     {name, unit, lower_is_better, pin, own}: {score, values} of the pin and of the kernel's own
+                  config (null where that does not compile); one value a shape, in `unit`
+    artifacts     for each shape, for each launch: {code_sha256, ptx_sha256, grid, num_warps, registers,
+                  spill_bytes, shared_bytes}
+    check         the verdict on the kernel's source against its reference
+    fingerprint   the environment in which the pin was compiled and verified
+    run           {id, created, trial, number, origin, chosen}
+    notes         sentences about how this pin came to be
+
+A reader takes every format up to its own and refuses newer ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from helitune.acfs.content import MAX_ACF_BYTES, SUFFIX, digest, read_at_most
+from helitune.acfs.errors import InputError
+from helitune.search.candidate import canonical
+from helitune.search.workload import Shape
+
+from .workload_json import shape_from_json, shape_to_json
+
+PIN_FORMAT = 1
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedAcf:
+    """The ACF of a pin: content hash, the pack's name for it, and the CUDA toolkit and ptxas it goes with."""
+
+    sha256: str
+    name: str
+    toolkit: str
+    ptxas: str
+
+    @property
+    def file(self) -> str:
+        """The file's name, beside the pin."""
+        return f"{self.sha256}{SUFFIX}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One pin; the fields are those of the file. `artifacts` keeps the file's own records."""
+
+    kernel: str
+    file: str
+    source_sha256: str
+    gpu: str
+    reference: str
+    inputs: str
+    shapes: tuple[Shape, ...]
+    config: dict[str, Any]
+    acf: PinnedAcf | None
+    evidence: str
+    objective: dict[str, Any]
+    artifacts: list[list[dict[str, Any]]]
+    check: dict[str, Any]
+    fingerprint: dict[str, Any]
+    run: dict[str, Any]
+    notes: tuple[str, ...]
+
+    @property
+    def code(self) -> tuple[tuple[str, ...], ...]:
+        """CODE_SHA256:GRID of each launch of each shape."""
+        return tuple(
+            tuple(f"{launch['code_sha256']}:{'x'.join(map(str, launch['grid']))}" for launch in shape)
+            for shape in self.artifacts
+        )
+
+    def identity(self) -> str:
+        """sha256 over config, ACF, workload and code: equal for pins that run the same code on the same calls."""
+        decisive = {
+            "config": self.config,
+            "acf": self.acf.sha256 if self.acf else "",
+            "kernel": [self.kernel, self.source_sha256],
+            "gpu": self.gpu,
+            "reference": self.reference,
+            "shapes": [shape_to_json(shape) for shape in self.shapes],
+            "code": self.code,
+        }
+        return hashlib.sha256(canonical(decisive).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """This pin in JSON's types, as the file holds it."""
+        acf = self.acf
+        return {
+            "format": PIN_FORMAT,
+            "identity": self.identity(),
+            "kernel": {"name": self.kernel, "file": self.file, "source_sha256": self.source_sha256},
+            "gpu": self.gpu,
+            "workload": {
+                "reference": self.reference,
+                "inputs": self.inputs,
+                "shapes": [shape_to_json(shape) for shape in self.shapes],
+            },
+            "config": self.config,
+            "acf": acf
+            and {
+                "file": acf.file,
+                "sha256": acf.sha256,
+                "name": acf.name,
+                "toolkit": acf.toolkit,
+                "ptxas": acf.ptxas,
+            },
+            "evidence": self.evidence,
+            "objective": self.objective,
+            "artifacts": self.artifacts,
+            "check": self.check,
+            "fingerprint": self.fingerprint,
+            "run": self.run,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Pin:
+        """The pin that `to_json` gave; KeyError, TypeError or ValueError for anything else."""
+        kernel, workload = fields["kernel"], fields["workload"]
+        return cls(
+            kernel=_of(str, kernel["name"]),
+            file=_of(str, kernel["file"]),
+            source_sha256=_of(str, kernel["source_sha256"]),
+            gpu=_of(str, fields["gpu"]),
+            reference=_of(str, workload["reference"]),
+            inputs=_of(str, workload["inputs"]),
+            shapes=tuple(shape_from_json(shape) for shape in workload["shapes"]),
+            config=_of(dict, fields["config"]),
+            acf=_acf(fields["acf"]),
+            evidence=_of(str, fields["evidence"]),
+            objective=_of(dict, fields["objective"]),
+            artifacts=_of(list, fields["artifacts"]),
+            check=_of(dict, fields["check"]),
+            fingerprint=_of(dict, fields["fingerprint"]),
+            run=_of(dict, fields["run"]),
+            notes=tuple(_of(list, fields["notes"])),
+        )
+
+
+def pin_text(pin: Pin) -> str:
+    """The content of the pin's JSON file."""
+    return json.dumps(pin.to_json(), indent=1) + "\n"
+
+
+def read_pin(path: Path) -> Pin:
+    """The pin in the file `path`, its ACF found beside it and unaltered.
+
+    Raises InputError for a file that is missing, broken, of a newer format or edited by hand, and for an ACF
+    that is missing or altered.
+    """
+    fields = _read_json(path)
+    version = fields.get("format")
+    if type(version) is not int or version < 1:
+        next_step = "name the .json file that helitune pin wrote, not the .helion.json beside it"
+        raise InputError("not a pin: it has no format number", where=str(path), next_step=next_step)
+    if version > PIN_FORMAT:
+        raise InputError(
+            f"the pin has format {version}, from the future: this helitune reads up to {PIN_FORMAT}",
+            where=str(path),
+            next_step="upgrade helitune",
+        )
+    try:
+        pin = Pin.from_json(fields)
+        unchanged = fields["identity"] == pin.identity()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"the pin is broken: {type(error).__name__} {error}"
+        raise InputError(what, where=str(path), next_step="write it again with helitune pin") from error
+    if not unchanged:
+        raise InputError(
+            "the pin was changed by hand: its identity is not that of its content",
+            where=str(path),
+            next_step="write it again with helitune pin",
+        )
+    if pin.acf is not None:
+        _require_acf(path.with_name(pin.acf.file), pin.acf)
+    return pin
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        fields = json.loads(path.read_bytes())
+    except OSError as error:
+        what = f"cannot read the pin: {error.strerror or error}"
+        raise InputError(what, where=str(path), next_step="name a .json file of helitune pin") from error
+    except (ValueError, RecursionError) as error:
+        what = f"the pin is not JSON: {error}"
+        raise InputError(what, where=str(path), next_step="write it again with helitune pin") from error
+    if not isinstance(fields, dict):
+        raise InputError("not a pin", where=str(path), next_step="name a .json file of helitune pin")
+    return fields
+
+
+def _require_acf(path: Path, acf: PinnedAcf) -> None:
+    next_step = "put the file back, or write the pin again with helitune pin"
+    try:
+        content = read_at_most(path, MAX_ACF_BYTES)
+    except OSError as error:
+        what = f"the pin's ACF {acf.name} cannot be read: {error.strerror or error}"
+        raise InputError(what, where=str(path), next_step=next_step) from error
+    if content is None or digest(content) != acf.sha256:
+        raise InputError(f"the pin's ACF {acf.name} was altered", where=str(path), next_step=next_step)
+
+
+def _acf(fields: Any) -> PinnedAcf | None:
+    if fields is None:
+        return None
+    acf = PinnedAcf(
+        sha256=_of(str, fields["sha256"]),
+        name=_of(str, fields["name"]),
+        toolkit=_of(str, fields["toolkit"]),
+        ptxas=_of(str, fields["ptxas"]),
+    )
+    # the name is opened beside the pin: nothing but a hash may stand there
+    if not _SHA256.fullmatch(acf.sha256) or fields["file"] != acf.file:
+        raise ValueError("acf.file is not SHA256.acf")
+    return acf
+
+
+def _of(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value

@@ -1,0 +1,38 @@
+"""Run the installed `helitune` as a user does: another folder, a pipe, a cache of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+HELITUNE = Path(sys.executable).parent / "helitune"
+KERNELS = Path(__file__).parents[1] / "fixtures" / "kernels"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """The command line of `helitune` with `arguments`."""
+    return [str(HELITUNE), *map(str, arguments)]
+
+
+def environment(cache: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment with a cache folder for the test."""
+    return {**os.environ, "HELITUNE_CACHE_DIR": str(cache), **(extra or {})}
+
+
+def helitune(
+    folder: Path, *arguments: str | Path, cache: Path | None = None, extra: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The finished command, run in `folder`."""
+    return subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env=environment(cache or folder / "cache", extra),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
