@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check lint test-gpu clean
+.PHONY: demo test check lint test-gpu docs clean
 
 # the main job on an example with the shipped pack, from a kernel file to a pin
 demo: $(VENV)/.installed
@@ -22,6 +22,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# the command reference, from --help
+docs: $(VENV)/.installed-dev
+	$(BIN)/python tests/test_docs.py
 
 test-gpu: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m gpu tests

@@ -83,7 +83,9 @@ def _print_pin(written: Pin, place: Place) -> None:
     for shape in shown_shapes(written.shapes):
         print(f"  shape      {shape}")
     print(f"  config     {shown_config(written.config)}")
-    print(f"  ACF        {f'{acf.name}, {acf.file}, ptxas {acf.ptxas}' if acf else 'none'}")
+    print(f"  ACF        {f'{acf.name}, in {acf.file}' if acf else 'none'}")
+    if acf:
+        print(f"  needs      ptxas {acf.ptxas} in TRITON_PTXAS_PATH and TRITON_PTXAS_BLACKWELL_PATH")
     print(f"  evidence   {written.evidence}: {_objective(written)}; no run time was taken")
     print(f"  verified   plain Helion compiles {place.helion.name} and {place.python.name} to the run's code")
     for note in written.notes:

@@ -15,10 +15,14 @@ def print_plan(plan: Plan, *, json: bool) -> None:
     if json:
         print(json_text.dumps(_fields(plan)))
         return
-    print(f"joint space: {plan.space.configs:.6g} configs × {len(plan.space.acfs)} = {plan.space.size:.6g} candidates")
+    print(
+        f"joint space: {plan.space.configs:.6g} configs × {len(plan.space.acfs)} = {plan.space.size:.6g} candidates"
+    )
     for dimension in plan.space.dimensions:
         print(f"  {dimension.label:28} {len(dimension.values):>4}  {_values(dimension)}")
-    print(f"  {'ACF':28} {len(plan.space.acfs):>4}  none, {len(plan.space.acfs) - 1} of {len(plan.tools.packs)} pack(s)")
+    print(
+        f"  {'ACF':28} {len(plan.space.acfs):>4}  none, {len(plan.space.acfs) - 1} of {len(plan.tools.packs)} pack(s)"
+    )
     for pack in plan.tools.packs:
         print(f"pack {pack.name} ({pack.source}): {len(pack.accepted)} accepted, {len(pack.refused)} refused")
         for refusal in pack.refused:
@@ -37,7 +41,9 @@ def _work(plan: Plan) -> str:
 
 
 def _values(dimension: Dimension) -> str:
-    shown = [json_text.dumps(row[0] if len(row) == 1 else row, separators=(",", ":")) for row in dimension.values]
+    shown = [
+        json_text.dumps(row[0] if len(row) == 1 else row, separators=(",", ":")) for row in dimension.values
+    ]
     return " ".join(shown) if len(shown) <= 12 else f"{' '.join(shown[:10])} … {shown[-1]}"
 
 
@@ -46,7 +52,9 @@ def _fields(plan: Plan) -> dict[str, Any]:
         "space": {
             "size": plan.space.size,
             "configs": plan.space.configs,
-            "axes": [{"axis": d.label, "values": [list(row) for row in d.values]} for d in plan.space.dimensions],
+            "axes": [
+                {"axis": d.label, "values": [list(row) for row in d.values]} for d in plan.space.dimensions
+            ],
         },
         "acfs": {
             "accepted": [acf.name for acf in plan.space.acfs[1:]],

@@ -5,6 +5,7 @@ Everything here goes to stderr; stdout is for the result.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from helitune.objectives.check_result import CheckResult
 from helitune.objectives.compile_environment import ignored_variables
-from helitune.objectives.compiled_objectives import OBJECTIVES
 from helitune.objectives.outcomes import Failed
 from helitune.results.ranking import rank
 from helitune.results.request import TuneRequest
@@ -67,7 +67,7 @@ class Plain:
         self.say(
             f"target {tools.target.arch} ({tools.target.name}), ptxas {tools.ptxas.version}; no GPU is used"
         )
-        for name in ignored_variables(_environment()):
+        for name in ignored_variables(os.environ):
             self.say(f"note: {name} changes results and is not passed to compile processes")
         for pack in tools.packs:
             self.say(f"pack {pack.name}: {len(pack.accepted)} ACFs accepted, {len(pack.refused)} refused")
@@ -91,7 +91,7 @@ class Plain:
 
     def trial(self, trial: Trial, trials: list[Trial], charged: int) -> None:
         if trial.origin.startswith("baseline"):
-            self.say(f"{trial.origin}: {_outcome(trial, self._objective)}")
+            self.say(f"{trial.origin}: {_outcome(trial, self._objective, trials)}")
         elif time.monotonic() - self._last >= PLAIN_INTERVAL_S:
             self._last = time.monotonic()
             self.say(progress_text(trials, charged, self._budget, self._objective))
@@ -149,18 +149,18 @@ def progress_text(trials: list[Trial], charged: int, budget: int, objective: str
     return ", ".join(parts)
 
 
-def _outcome(trial: Trial, objective: str) -> str:
+def _outcome(trial: Trial, objective: str, trials: list[Trial]) -> str:
     compiled = trial.compiled
     if compiled is None:
         assert isinstance(trial.outcome, Failed)
         return f"failed at {trial.outcome.stage}: {trial.outcome.message}"
-    return f"{shown_value(compiled, objective)}, {shown_config(trial.config)}"
+    own = rank(trials).own
+    if own is None or own.id == trial.id:
+        config = {key: trial.config[key] for key in _TELLING if key in trial.config}
+    else:
+        config = {key: value for key, value in trial.config.items() if own.config.get(key) != value}
+    return f"{shown_value(compiled, objective)}, {shown_config(config)}"
 
 
-def _environment() -> dict[str, str]:
-    import os
-
-    return dict(os.environ)
-
-
-__all__ = ["OBJECTIVES", "Live", "Plain", "Silent", "make_reporter", "progress_text"]
+_TELLING = ("block_sizes", "reduction_loops", "num_warps", "num_stages", "pid_type")
+"""What is shown of the kernel's own config; other baselines show where they differ from it."""

@@ -49,9 +49,9 @@ def tune(
         bool, typer.Option("--force", help="Try packs made for another ptxas or architecture.")
     ] = False,
     target: Annotated[str, typer.Option(metavar="ARCH", help="Architecture to compile for.")] = "sm_90",
-    strategy: Annotated[str, typer.Option(help="compileiq, random or grid.")] = "compileiq",
+    strategy: Annotated[str, typer.Option(metavar="NAME", help="compileiq, random or grid.")] = "compileiq",
     objective: Annotated[
-        str, typer.Option(help="issue_slots, spills, registers, instructions or occupancy.")
+        str, typer.Option(metavar="NAME", help="issue_slots, spills, registers, instructions or occupancy.")
     ] = DEFAULT_OBJECTIVE,
     budget: Annotated[
         int, typer.Option(metavar="N", min=0, help="Candidates to compile, baselines aside.")
@@ -59,7 +59,7 @@ def tune(
     time: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Stop after 90s, 10m, 1h; baselines aside.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same search.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same search.")] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=V[,V…]", help="Narrow the space: num_warps=4,8; repeatable."),

@@ -25,7 +25,8 @@ class ConfigSpace:
     """
 
     def __init__(self, bound_kernel: Any) -> None:
-        self._generation = bound_kernel.config_spec.create_config_generation()
+        self._spec = bound_kernel.config_spec
+        self._generation = self._spec.create_config_generation()
         self._widths = [_width(fragment) for fragment in self._generation.flat_spec]
         self._seeds: list[tuple[Value, ...]] = []
 
@@ -61,7 +62,8 @@ class ConfigSpace:
                 flat.append(_fresh(next(remaining)))
             else:
                 flat.append([_fresh(next(remaining)) for _ in range(width)])
-        return self._generation.unflatten(flat)
+        # the autotuner leaves out keys that are None, normalising puts them in: one config, one name
+        return self._spec.normalized_config(self._generation.unflatten(flat))
 
     def _slots(self) -> Iterable[tuple[str, int | None, Any]]:
         """Config key, position within the key (None for a scalar) and fragment of every opened slot."""

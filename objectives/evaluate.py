@@ -101,6 +101,13 @@ class CompiledEvaluator:
             artifacts=artifacts,
         )
 
+    def launches(self, candidate: Candidate) -> tuple[tuple[LoweredLaunch, ...], ...]:
+        """The lowered launches of the candidate's config, one tuple a shape; raises ValueError where it has none."""
+        lowered = self._lower_once(candidate)
+        if isinstance(lowered, Failed):
+            raise ValueError(f"{lowered.stage}: {lowered.message}")
+        return lowered
+
     def _score(self, artifacts: tuple[Artifact, ...], shape: int) -> Score:
         return self._objective.score(artifacts, self._target, self._description.bytes_moved[shape])
 
@@ -141,6 +148,8 @@ def _combined(values: Sequence[float]) -> float:
 
     Scores that can be zero or negative (spills, negated occupancy) are averaged instead.
     """
+    if len(values) == 1:
+        return values[0]  # exp(log(x)) is not quite x
     if all(value > 0 for value in values):
         return math.exp(math.fsum(math.log(value) for value in values) / len(values))
     return math.fsum(values) / len(values)

@@ -151,7 +151,7 @@ class Pin:
             check=_of(dict, fields["check"]),
             fingerprint=_of(dict, fields["fingerprint"]),
             run=_of(dict, fields["run"]),
-            notes=tuple(_of(list, fields["notes"])),
+            notes=tuple(_of(str, note) for note in _of(list, fields["notes"])),
         )
 
 

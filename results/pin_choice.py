@@ -19,6 +19,7 @@ from .run_directory import RunDirectory
 from .trial import Trial
 from .workload_json import workload_from_json
 
+CHANGED_NOTE = "the environment has changed since the run"
 NO_OP_NOTE = "the trial's ACF changes no instruction (NO_OP): pinned without it"
 
 
@@ -168,5 +169,5 @@ def _notes(
             notes.append("it does not rank above the kernel's own config")
     changed = differences(fields["fingerprint"], now)
     if changed:
-        notes.append(f"the environment has changed since the run: {', '.join(changed)}")
+        notes.append(f"{CHANGED_NOTE}: {', '.join(changed)}")
     return tuple(notes)

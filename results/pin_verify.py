@@ -18,7 +18,7 @@ from helitune.objectives.compile_environment import compile_environment
 from helitune.objectives.worker_pool import CallFailed, WorkerDied, WorkerPool, WorkerTimeout
 
 from .pin import Pin, read_pin
-from .pin_choice import NO_OP_NOTE, acf_content
+from .pin_choice import CHANGED_NOTE, NO_OP_NOTE, acf_content
 from .pin_forms import Place, StagedPin
 from .pin_python_form import python_text
 from .request import TuneRequest
@@ -36,6 +36,7 @@ class PinVerifier:
 
     def __init__(self, request: TuneRequest, pin: Pin, ptxas: Ptxas) -> None:
         require_source(Path(request.file), pin.source_sha256)
+        self._notes = pin.notes
         self._scratch = tempfile.TemporaryDirectory(prefix="helitune-pin-")
         scratch = Path(self._scratch.name)
         environment = compile_environment(ptxas, os.environ) | {
@@ -83,7 +84,7 @@ class PinVerifier:
         for shape, expected in enumerate(staged.pin.code):
             for form in (staged.helion, staged.python):
                 if self._code(str(form), shape) != expected:
-                    raise self._drift(staged.pin, "it compiles to other code than in the run")
+                    raise self._drift("it compiles to other code than in the run")
 
     def _code(self, form: dict[str, Any] | str, shape: int) -> tuple[str, ...]:
         try:
@@ -91,15 +92,15 @@ class PinVerifier:
                 "compile_plainly", form, shape, timeout_s=COMPILE_TIMEOUT_S
             )
         except CallFailed as error:
-            raise self._drift(None, f"it does not compile: {error.kind}: {error}") from error
+            raise self._drift(f"it does not compile: {error.kind}: {error}") from error
         except (WorkerDied, WorkerTimeout) as error:
-            raise self._drift(None, f"it does not compile: {error}") from error
+            raise self._drift(f"it does not compile: {error}") from error
         return code
 
-    def _drift(self, pin: Pin | None, what: str) -> NegativeVerdict:
-        changed = next((n for n in pin.notes if n.startswith("the environment")), "") if pin else ""
+    def _drift(self, what: str) -> NegativeVerdict:
+        changed = [note for note in self._notes if note.startswith(CHANGED_NOTE)]
         return NegativeVerdict(
-            f"drift: {what}{'; ' if changed else ''}{changed}",
+            "; ".join([f"drift: {what}", *changed]),
             where="plain Helion, empty caches",
             next_step="nothing was written; tune again in this environment",
         )

@@ -126,6 +126,14 @@ class Session:
             found.append(BaselineCandidate(baseline.name, Candidate.of(baseline.config, acf), genome))
         return found
 
+    def compile_plainly(self, candidate: Candidate, shape: int) -> tuple[str, ...]:
+        """Code hashes of the candidate as plain Helion and Triton compile it, all stages, nothing reused."""
+        controls = {"advanced_controls_file": str(candidate.acf.path)} if candidate.acf.path else {}
+        code: tuple[str, ...] = self._pool.call(
+            "compile_plainly", {**candidate.config, **controls}, shape, timeout_s=DESCRIBE_TIMEOUT_S
+        )
+        return code
+
     def __enter__(self) -> Session:
         return self
 

@@ -37,14 +37,20 @@ def start_pool(cache_folder: Path, ptxas: Ptxas, tmp_path_factory: pytest.TempPa
     """A function that starts a WorkerPool for a kernel file; all of them are closed at the end."""
     started: list[WorkerPool] = []
 
-    def start(file: Path, *args: str, size: int = 1, environment: dict[str, str] | None = None) -> WorkerPool:
+    def start(
+        file: Path,
+        *args: str,
+        size: int = 1,
+        cache_root: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> WorkerPool:
         pool = WorkerPool(
             {
                 "file": str(file),
                 "kernel": None,
                 "reference": None,
                 "args": list(args),
-                "cache_root": str(cache_folder / "compiled"),
+                "cache_root": str(cache_root or cache_folder / "compiled"),
                 "memory_bytes": MEMORY_BYTES,
             },
             target="sm_90",

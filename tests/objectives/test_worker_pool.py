@@ -44,6 +44,7 @@ class Unruly:
     def __init__(self, start_pool: Callable[..., WorkerPool], folder: Path, size: int = 1) -> None:
         self._told = folder / "told"
         self._told.write_text("")
+        self.asleep = folder / "asleep"
         self.pool = start_pool(
             KERNELS / "compile_unruly.py", size=size, environment={"UNRULY": str(self._told)}
         )
@@ -138,7 +139,12 @@ class TestMisbehaviour:
         main = threading.main_thread().ident
         assert main is not None and threading.current_thread() is threading.main_thread()
         unruly.lose_workers()
-        interrupt = threading.Timer(1.0, signal.pthread_kill, (main, signal.SIGINT))
+
+        def interrupt_its_sleep() -> None:
+            assert until(unruly.asleep.exists, TIMEOUT_S)
+            signal.pthread_kill(main, signal.SIGINT)
+
+        interrupt = threading.Thread(target=interrupt_its_sleep)
         interrupt.start()
         with pytest.raises(KeyboardInterrupt):
             unruly.describe("sleep_a_little")

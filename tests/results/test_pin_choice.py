@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pin_runs import ACF, ACF_SHA256, BETTER, FINGERPRINT, OWN, failed, make_run, trial
+
 from helitune.acfs.errors import InputError, NegativeVerdict
 from helitune.results.pin_choice import acf_content, choose_trial, make_pin
-from pin_runs import ACF, ACF_SHA256, BETTER, FINGERPRINT, OWN, failed, make_run, trial
 
 
 def test_the_best_is_chosen(tmp_path: Path) -> None:

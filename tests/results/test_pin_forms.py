@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pin_runs import ACF, ACF_SHA256, BETTER, FINGERPRINT, OWN, make_run
+
 from helitune.acfs.content import digest
 from helitune.acfs.errors import InputError, MachineError
 from helitune.results.pin import Pin, PinnedAcf, read_pin
 from helitune.results.pin_choice import make_pin
 from helitune.results.pin_forms import MAX_SLUG, NOTICE, Place, StagedPin, slug
 from helitune.search.args import parse_args
-from pin_runs import ACF, ACF_SHA256, BETTER, FINGERPRINT, OWN, make_run
 
 PACK_NOTICE = Path(__file__).parents[2] / "acfs" / "data" / "h200-seed" / "NOTICE"
 
@@ -121,7 +122,7 @@ def test_a_damaged_acf_in_place_is_repaired(pin: Pin, tmp_path: Path) -> None:
 
 def test_white_space_is_refused_only_for_an_acf(pin: Pin, tmp_path: Path) -> None:
     root = tmp_path / "my pins"
-    with pytest.raises(InputError, match="white space.*give -o a folder without"):
+    with pytest.raises(InputError, match=r"white space.*give -o a folder without"):
         Place.of(pin, root)
     assert Place.of(replace(pin, acf=None), root).folder == root / FOLDER
 
