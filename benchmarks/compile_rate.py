@@ -30,7 +30,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="helitune-bench-") as folder:
         # compile processes keep generated code and Triton's cache under TMPDIR: all of it must be cold
         os.environ["HELITUNE_CACHE_DIR"] = os.environ["TMPDIR"] = tempfile.tempdir = folder
-        print(f"{'kernel':20} {'ptxas s':>8} {'new ACF s':>10} {'full s':>8} {'new/ptxas':>10} {'new/full':>9}")
+        print(
+            f"{'kernel':20} {'ptxas s':>8} {'new ACF s':>10} {'full s':>8} {'new/ptxas':>10} {'new/full':>9}"
+        )
         for kernel in arguments.kernels:
             print(_row(kernel, arguments.acfs, Path(folder)), flush=True)
         if arguments.trials:
@@ -66,7 +68,12 @@ def _row(kernel: Path, acfs: int, folder: Path) -> str:
             alone.append(
                 _timed(
                     lambda acf=acf: assemble(
-                        tools.ptxas.path, ptx, launch.ptxas_flags, acf.path, timeout_s=120, memory_bytes=16 << 30
+                        tools.ptxas.path,
+                        ptx,
+                        launch.ptxas_flags,
+                        acf.path,
+                        timeout_s=120,
+                        memory_bytes=16 << 30,
                     )
                 )
             )

@@ -27,7 +27,10 @@ def one_line(stderr: str) -> str:
         (["tune", "."], "a folder, not a kernel file"),
         (["tune", SOFTMAX, "--acf-pack", "nowhere"], "no pack at 'nowhere'"),
         (["tune", SOFTMAX, "--target", "sm_7"], "sm_7"),
-        (["tune", SOFTMAX, "--strategy", "luck"], "unknown strategy 'luck' (--strategy); choose from compileiq"),
+        (
+            ["tune", SOFTMAX, "--strategy", "luck"],
+            "unknown strategy 'luck' (--strategy); choose from compileiq",
+        ),
         (["tune", SOFTMAX, "--objective", "time"], "unknown objective 'time' (--objective)"),
         (["tune", SOFTMAX, "--time", "soon"], "cannot read the duration 'soon' (--time)"),
         (["tune", SOFTMAX, "--compile-memory", "lots"], "cannot read the size 'lots'"),
@@ -137,7 +140,9 @@ def test_nothing_better_than_the_own_config_exits_1(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_candidate_that_compiles_exits_1_with_the_reasons(tmp_path: Path) -> None:
-    ended = helitune(tmp_path, "tune", KERNELS / "plain_scale.py", "--budget", "2", "--compile-timeout", "0.001s")
+    ended = helitune(
+        tmp_path, "tune", KERNELS / "plain_scale.py", "--budget", "2", "--compile-timeout", "0.001s"
+    )
     assert ended.returncode == 1, ended.stderr
     assert "compile_timeout" in one_line(ended.stderr)
     assert "compile_timeout" in ended.stdout, "the histogram of reasons"

@@ -18,7 +18,14 @@ from helitune.acfs.pack import shipped_pack
 
 pytestmark = pytest.mark.slow
 
-SEARCH: tuple[str | Path, ...] = ("tune", KERNELS / "small_softmax.py", "--acf-pack", "h200-seed", "--seed", "1")
+SEARCH: tuple[str | Path, ...] = (
+    "tune",
+    KERNELS / "small_softmax.py",
+    "--acf-pack",
+    "h200-seed",
+    "--seed",
+    "1",
+)
 
 
 def runs(folder: Path) -> list[Path]:
@@ -28,7 +35,9 @@ def runs(folder: Path) -> list[Path]:
 
 def trials(run: Path) -> list[dict[str, Any]]:
     """The finished trials of a run."""
-    return [json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines() if line.endswith("}")]
+    return [
+        json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines() if line.endswith("}")
+    ]
 
 
 def essence(run: Path) -> list[tuple[int, str, str, float]]:
@@ -189,7 +198,9 @@ def test_a_dry_run_compiles_nothing_and_names_the_refused(tmp_path: Path) -> Non
     pack.mkdir()
     shutil.copy(next(shipped_pack().glob("*.acf")), pack)
     (pack / "empty.acf").touch()
-    ended = helitune(tmp_path, *SEARCH[:2], "--acf-pack", pack, "--set", "num_warps=4,8", "--dry-run", "--json")
+    ended = helitune(
+        tmp_path, *SEARCH[:2], "--acf-pack", pack, "--set", "num_warps=4,8", "--dry-run", "--json"
+    )
     assert ended.returncode == 0, ended.stderr
     plan = json.loads(ended.stdout)
     assert len(plan["acfs"]["accepted"]) == 1
