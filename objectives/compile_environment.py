@@ -17,13 +17,16 @@ def ignored_variables(environment: Mapping[str, str]) -> list[str]:
     return sorted(name for name in environment if name.startswith(_CHANGES_RESULTS))
 
 
-def compile_environment(ptxas: Ptxas, environment: Mapping[str, str]) -> dict[str, str]:
+def compile_environment(
+    ptxas: Ptxas, environment: Mapping[str, str], scratch: Path | None = None
+) -> dict[str, str]:
     """`environment` for compile processes: both of Triton's ptxas variables set, no GPU visible.
 
-    Generated source goes to a folder of its own: its path stands in debug lines only, never in code.
+    Generated source and what Triton caches of it go to `scratch`, which the caller removes: paths stand in
+    debug lines only, never in code, and what is worth keeping is in our own cache.
     """
     kept = {k: v for k, v in environment.items() if not k.startswith(_CHANGES_RESULTS)}
-    scratch = Path(tempfile.gettempdir()) / f"helitune-codegen-{os.geteuid()}"
+    scratch = scratch or Path(tempfile.gettempdir()) / f"helitune-codegen-{os.geteuid()}"
     return {
         **kept,
         # Triton chooses by architecture and version which of the two it reads

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from helitune.acfs.errors import InputError, UserError
 from helitune.search.candidate import canonical
@@ -18,6 +18,9 @@ from helitune.search.workload import WorkloadRecord
 
 from .compile_cache import CompileCache
 from .trip_counts import Loop, trip_counts
+
+if TYPE_CHECKING:
+    from .config_space import ConfigSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +110,13 @@ class KernelHost:
 
         first = self._shape(0)
         space = ConfigSpace(first.bound)
+        self._require_one_space(space)
         named = _baseline_configs(first.bound)
-        kept: list[tuple[str, Any]] = []
-        for name, config in named:
-            plain = {k: v for k, v in dict(config).items() if k != "advanced_controls_file"}
-            normal = first.bound.config_spec.normalized_config(plain)
-            kept.append((name, (normal, str(dict(config).get("advanced_controls_file", "") or ""))))
-        space.include([normal for _, (normal, _) in kept])
+        normal = [first.bound.config_spec.normalized_config(_without_acf(config)) for _, config in named]
+        space.include(normal)
         baselines = tuple(
-            Baseline(name, _as_json(normal), space.flatten(normal), acf) for name, (normal, acf) in kept
+            Baseline(name, _as_json(config), space.flatten(config), _acf_path(given))
+            for (name, given), config in zip(named, normal, strict=True)
         )
         shapes = range(len(self._workload.shapes))
         return Description(
@@ -149,6 +150,21 @@ class KernelHost:
     def build(self, config: Mapping[str, Any], shape: int) -> list[LoweredLaunch]:
         """The launches of `config` on shape number `shape`, each with its PTX in the cache."""
         return self._shape(shape).build(config, self._cache)
+
+    def _require_one_space(self, first: ConfigSpace) -> None:
+        """Raise InputError where another shape of the workload has other config keys than the first."""
+        from .config_space import ConfigSpace
+
+        labels = [dimension.label for dimension in first.dimensions()]
+        for index in range(1, len(self._workload.shapes)):
+            others = [d.label for d in ConfigSpace(self._shape(index).bound).dimensions()]
+            if labels != others:
+                differing = sorted(set(labels) ^ set(others))
+                raise InputError(
+                    f"shape {index + 1} has another config space than shape 1: {', '.join(differing)}",
+                    where=self._workload.record.file,
+                    next_step="tune shapes that Helion configures differently in runs of their own",
+                )
 
     def _shape(self, index: int) -> _BoundShape:
         if index not in self._shapes:
@@ -244,6 +260,14 @@ def _baseline_configs(bound: Any) -> list[tuple[str, Any]]:
     for name, config in named:
         kept.setdefault(canonical(_as_json(spec.normalized_config(config))), (name, config))
     return list(kept.values())
+
+
+def _without_acf(config: Any) -> dict[str, Any]:
+    return {key: value for key, value in dict(config).items() if key != "advanced_controls_file"}
+
+
+def _acf_path(config: Any) -> str:
+    return str(dict(config).get("advanced_controls_file") or "")
 
 
 def _as_json(config: Any) -> dict[str, Any]:

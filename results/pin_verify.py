@@ -39,9 +39,7 @@ class PinVerifier:
         self._notes = pin.notes
         self._scratch = tempfile.TemporaryDirectory(prefix="helitune-pin-")
         scratch = Path(self._scratch.name)
-        environment = compile_environment(ptxas, os.environ) | {
-            "TRITON_CACHE_DIR": str(scratch / "triton"),
-            "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
+        environment = compile_environment(ptxas, os.environ, scratch) | {
             # the Python form is imported where it lies
             "PYTHONDONTWRITEBYTECODE": "1",
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from helitune.objectives.compiled_objectives import OBJECTIVES
 from helitune.objectives.evaluate import CompiledEvaluator
 from helitune.objectives.kernel_host import Description
 from helitune.objectives.targets import Target, find_target
-from helitune.objectives.worker_pool import WorkerPool
+from helitune.objectives.worker_pool import CallFailed, WorkerDied, WorkerPool, WorkerTimeout
 from helitune.search.candidate import Candidate
 from helitune.search.narrow import narrow
 from helitune.search.space import Genome, JointSpace
@@ -86,6 +87,7 @@ class Session:
         self.request = request
         self.tools = tools
         self.cache = CompileCache(cache_root() / "compiled")
+        self._scratch = tempfile.TemporaryDirectory(prefix="helitune-codegen-")
         self._pool = WorkerPool(
             {
                 "file": request.file,
@@ -98,13 +100,13 @@ class Session:
             target=tools.target.arch,
             size=request.jobs,
             log=log,
-            environment=compile_environment(tools.ptxas, os.environ),
+            environment=compile_environment(tools.ptxas, os.environ, Path(self._scratch.name)),
         )
         try:
-            self.description: Description = self._pool.call("describe", timeout_s=DESCRIBE_TIMEOUT_S)
+            self.description = self._describe(log)
             dimensions = narrow(self.description.dimensions, request.settings)
         except BaseException:
-            self._pool.close()
+            self._close()
             raise
         self.space = JointSpace(dimensions, (NO_ACF, *tools.acfs))
         assembler = Assembler(tools.ptxas, self.cache, request.compile_timeout_s, request.memory_bytes)
@@ -143,9 +145,39 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._close()
+        self.cache.trim()
+
+    def _close(self) -> None:
         self._pool.close()
         kill_running()
-        self.cache.trim()
+        self._scratch.cleanup()
+
+    def _describe(self, log: Path) -> Description:
+        """The workload as a worker sees it; InputError or MachineError where its kernel file keeps it from that."""
+        file = self.request.file
+        try:
+            described: Description = self._pool.call("describe", timeout_s=DESCRIBE_TIMEOUT_S)
+            return described
+        except CallFailed as error:
+            raise InputError(
+                f"Helion cannot take this kernel: {error.kind}: {error}",
+                where=file,
+                next_step="compile it once with plain Helion to see the whole error",
+            ) from error
+        except WorkerTimeout as error:
+            raise InputError(
+                f"loading and binding the kernel took more than {DESCRIBE_TIMEOUT_S:g} s",
+                where=file,
+                next_step="keep work out of its import and its inputs function",
+            ) from error
+        except WorkerDied as error:
+            lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+            raise InputError(
+                f"the process that loaded the kernel crashed: {lines[-1].strip() if lines else 'without a word'}",
+                where=file,
+                next_step="import the file and call its inputs function in plain Python",
+            ) from error
 
 
 def stored_acfs(folder: Path, listed: Sequence[dict[str, Any]]) -> tuple[Acf, ...]:

@@ -51,18 +51,18 @@ def search(space: JointSpace, evaluate: Evaluate, /, *, seed: int, known: Mappin
         return scores
 
     if space.size > 1:
-        start = min(known, key=lambda genome: (known[genome], genome), default=(0,) * len(space.lengths))
-        _evolve(space, evaluate_and_note, seed, start)
+        _evolve(space, evaluate_and_note, seed, known)
     random_search.search(space, evaluate, seed=seed, known=tried)
 
 
-def _evolve(space: JointSpace, evaluate: Evaluate, seed: int, start: Genome) -> None:
-    """Generations of amber around `start`, until it finds no untried candidate."""
+def _evolve(space: JointSpace, evaluate: Evaluate, seed: int, known: Mapping[Genome, float]) -> None:
+    """Generations of amber around the best of `known`, until it finds no untried candidate."""
     from compileiq.backends import SearchSpaceExhaustedError
     from compileiq.utils.validation import Score
 
     with tempfile.TemporaryDirectory(prefix="helitune-ciq-") as folder:
-        engine = _engine(space, seed, Path(folder))
+        start = min(known, key=lambda genome: (known[genome], genome), default=(0,) * len(space.lengths))
+        engine = _engine(space, seed, Path(folder), seeded=bool(known))
         while True:
             try:
                 asked = engine.ask()
@@ -80,7 +80,7 @@ def _evolve(space: JointSpace, evaluate: Evaluate, seed: int, start: Genome) -> 
                 engine.tell(told)
 
 
-def _engine(space: JointSpace, seed: int, folder: Path) -> Any:
+def _engine(space: JointSpace, seed: int, folder: Path, *, seeded: bool) -> Any:
     # CompileIQ's manual mode sets the start method of multiprocessing; nothing here uses that
     os.environ.setdefault("CIQ_PROCESS_MODE", "forkserver")
     from compileiq.backends import EngineConfig
@@ -93,7 +93,9 @@ def _engine(space: JointSpace, seed: int, folder: Path) -> Any:
         return Search(
             objective_function=_never_called,
             search_space={
-                _name(axis): choice(list(range(length)), knockout_prob=_knockout(space, axis))
+                _name(axis): choice(
+                    list(range(length)), knockout_prob=_knockout(space, axis) if seeded else None
+                )
                 for axis, length in enumerate(space.lengths)
                 if length > 1
             },

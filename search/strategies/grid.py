@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from helitune.search.space import Genome, JointSpace
 
+from . import random_search
 from .contract import Evaluate
 
 BEST_CONFIGS = 4
@@ -18,7 +19,7 @@ EXPLORED_PER_ROUND = 16
 
 
 def search(space: JointSpace, evaluate: Evaluate, /, *, seed: int, known: Mapping[Genome, float]) -> None:
-    """Rounds of random configs without an ACF, each followed by the best configs × every ACF."""
+    """Rounds of random configs without an ACF, each followed by the best configs × every ACF; then what is left."""
     source = random.Random(seed)
     scores = {genome: score for genome, score in known.items() if genome[-1] == 0}
     seen = set(known)
@@ -39,6 +40,7 @@ def search(space: JointSpace, evaluate: Evaluate, /, *, seed: int, known: Mappin
         if crossed:
             evaluate(crossed)
         if not fresh and not crossed:
+            random_search.search(space, evaluate, seed=seed, known=dict.fromkeys(seen, 0.0))
             return
 
 

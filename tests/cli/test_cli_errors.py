@@ -146,3 +146,25 @@ def test_no_candidate_that_compiles_exits_1_with_the_reasons(tmp_path: Path) -> 
     assert ended.returncode == 1, ended.stderr
     assert "compile_timeout" in one_line(ended.stderr)
     assert "compile_timeout" in ended.stdout, "the histogram of reasons"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("inputs", "says"),
+    [
+        ("import ctypes; ctypes.string_at(0)", "the process that loaded the kernel crashed"),
+        ("raise ValueError('no such thing')", "no such thing"),
+        (
+            "return ([torch.empty(8, device='cuda')], [torch.empty(8, 8, device='cuda')])",
+            "another config space",
+        ),
+    ],
+)
+def test_kernel_files_that_misbehave_exit_2(tmp_path: Path, inputs: str, says: str) -> None:
+    source = (KERNELS / "plain_scale.py").read_text().split("def inputs()")[0]
+    file = tmp_path / "misbehaves.py"
+    file.write_text(f"{source}\n\ndef inputs():\n    {inputs}\n")
+    ended = helitune(tmp_path, "tune", file)
+    assert ended.returncode == 2, ended.stderr
+    assert says in one_line(ended.stderr)
+    assert "misbehaves.py" in one_line(ended.stderr)

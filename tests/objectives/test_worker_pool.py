@@ -250,7 +250,7 @@ class TestStart:
         for name in ("random", "triton", "helion", "socket"):
             (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
         monkeypatch.chdir(tmp_path)
-        pool = start_pool(KERNELS / "plain.py")
+        pool = start_pool(KERNELS / "plain.py", "f32[1024]")
         assert pool.call("describe", timeout_s=TIMEOUT_S).record.shapes
 
     def test_a_zygote_that_does_not_start_is_the_machine_s_fault(
