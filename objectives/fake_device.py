@@ -47,7 +47,29 @@ def install(target: Target) -> None:
     cuda.is_current_stream_capturing = lambda: False
     cuda.synchronize = lambda device=None: None
     torch.version.cuda = torch.version.cuda or "13.0"
+    _keep_cuda_asleep()
     _install_driver(target)
+
+
+def _keep_cuda_asleep() -> None:
+    """Let FakeTensorMode believe in the device without starting CUDA: it makes a real tensor on it first."""
+    from torch._subclasses import fake_tensor
+
+    for name in ("init_gpu_context", "init_cuda_context"):
+        if hasattr(fake_tensor, name):
+            setattr(fake_tensor, name, lambda *device: None)
+
+
+def warm_up() -> None:
+    """Make one FakeTensor on the device, so that a CUDA build of torch has counted its (hidden) GPUs.
+
+    It counts once, and cannot under the memory limit of a worker: the CUDA driver reserves address space.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        torch.empty(1, device="cuda")
 
 
 def _install_driver(target: Target) -> None:

@@ -33,6 +33,7 @@ def main(control_fd: int, target_name: str) -> None:
     import triton  # noqa: F401
 
     torch.set_num_threads(1)
+    fake_device.warm_up()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # workers are reaped by the kernel
     control = socket.socket(fileno=control_fd)
     control.sendall(b"ready")
