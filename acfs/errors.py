@@ -17,6 +17,8 @@ class UserError(Exception):
         self.what = what
         self.where = where
         self.next_step = next_step
+        self.reported = False
+        """Whether a command has already put the error into what it printed on stdout."""
 
     def line(self) -> str:
         """One line: `what (where): next step`."""

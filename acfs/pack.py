@@ -30,13 +30,17 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Pack:
-    """What a source holds: `accepted` and `refused` are sorted by file name, `notice` is its NOTICE."""
+    """What a source holds: `accepted` and `refused` are sorted by file name, `notice` is its NOTICE.
+
+    `misfit` says why the whole pack is refused, where it was made for something else; "" where it was not.
+    """
 
     name: str
     source: Path
     accepted: tuple[Acf, ...]
     refused: tuple[Refusal, ...]
     notice: str
+    misfit: str = ""
 
 
 def read_pack(source: Path, *, ptxas_version: str, arch: str, force: bool = False) -> Pack:
@@ -60,6 +64,7 @@ def read_pack(source: Path, *, ptxas_version: str, arch: str, force: bool = Fals
         accepted=tuple(accepted[file] for file in sorted(accepted)),
         refused=tuple(sorted(refused, key=lambda refusal: refusal.file)),
         notice=folder.notice(),
+        misfit=misfit,
     )
 
 

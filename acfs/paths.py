@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,3 +87,19 @@ def _temporary_cache() -> Path:
     if not _writable(folder):
         raise MachineError(f"cannot write to {folder}", next_step=next_step)
     return folder
+
+
+STALE_S = 2 * 24 * 3600.0
+"""Age from which a scratch folder belongs to no command that still runs."""
+
+
+def sweep_scratch() -> None:
+    """Remove our old scratch folders from the temporary folder: a command that was killed leaves its own behind."""
+    oldest = time.time() - STALE_S
+    for folder in Path(tempfile.gettempdir()).glob("helitune-*-*"):
+        try:
+            status = folder.lstat()
+        except OSError:
+            continue
+        if status.st_uid == os.geteuid() and status.st_mtime < oldest and folder.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json as json_text
 import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from helitune.acfs.ptxas import find_ptxas
+from helitune.acfs.ptxas import Ptxas, find_ptxas
 from helitune.results.fingerprint import fingerprint
 from helitune.results.pin import Pin
 from helitune.results.pin_choice import choose_trial, make_pin
 from helitune.results.pin_forms import Place, shown_shapes
+from helitune.results.pin_python_form import PTXAS_VARIABLES, verified
 from helitune.results.pin_verify import write_verified
+from helitune.results.ranking import rank
 from helitune.results.run_directory import find_run
 
 from .options import Json, PtxasOption, Quiet, RunArgument
 from .show_command import find_trial
 from .tune_report import shown_config, shown_number
+
+
+WIDTH = 100
+"""Columns of a row that is wrapped."""
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +68,8 @@ def pin(
     elif quiet:
         print(place.json)
     else:
-        _print_pin(written, place)
+        own = rank(trials).own
+        _print_pin(written, place, own.config if own else {}, used)
 
 
 def _summary(written: Pin, place: Place) -> dict[str, object]:
@@ -75,22 +83,50 @@ def _summary(written: Pin, place: Place) -> dict[str, object]:
     }
 
 
-def _print_pin(written: Pin, place: Place) -> None:
+def _print_pin(written: Pin, place: Place, own_config: dict[str, object], ptxas: Ptxas) -> None:
     acf = written.acf
     print(_from_here(place.json))
     print(f"  kernel     {written.kernel} of {written.file}, reference {written.reference}")
     print(f"  gpu        {written.gpu}")
     for shape in shown_shapes(written.shapes):
         print(f"  shape      {shape}")
-    print(f"  config     {shown_config(written.config)}")
+    _print_row("config", _config(written.config, own_config))
     print(f"  ACF        {f'{acf.name}, in {acf.file}' if acf else 'none'}")
     if acf:
-        print(f"  needs      ptxas {acf.ptxas} in TRITON_PTXAS_PATH and TRITON_PTXAS_BLACKWELL_PATH")
+        names = " and ".join(PTXAS_VARIABLES)
+        print(f"  needs      {names} set to a ptxas {acf.ptxas}, here {ptxas.path}")
+        print(
+            f"  moving     {place.helion.name} holds the ACF's absolute path: "
+            "after moving the folder use the .py form, or pin again"
+        )
     print(f"  evidence   {written.evidence}: {_objective(written)}; no run time was taken")
-    print(f"  verified   plain Helion compiles {place.helion.name} and {place.python.name} to the run's code")
+    for sentence in verified(written):
+        _print_row("verified", sentence)
     for note in written.notes:
         print(f"  note       {note}")
     print(f"  identity   {written.identity()}")
+
+
+def _config(config: dict[str, object], own: dict[str, object]) -> str:
+    """Where a config differs from the kernel's own."""
+    changed = {k: v for k, v in config.items() if k not in own or own[k] != v}
+    dropped = [f"no {k}" for k in own if k not in config]
+    shown = " ".join([shown_config(changed), *dropped]).strip()
+    return f"where it differs from the kernel's own: {shown or 'nowhere'} (full config in the JSON)"
+
+
+def _print_row(label: str, text: str) -> None:
+    """Print a row of the report, wrapped."""
+    indent = " " * len(f"  {label:10} ")
+    rows = textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=f"  {label:10} ",
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    print("\n".join(rows))
 
 
 def _objective(written: Pin) -> str:

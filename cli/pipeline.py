@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from helitune.acfs.errors import InputError, NegativeVerdict, UserError
+from helitune.acfs.paths import sweep_scratch
+from helitune.acfs.store import AcfStore
 from helitune.objectives.check_child import CheckHandle, start_check
 from helitune.objectives.check_result import CheckRequest, CheckResult
 from helitune.results.fingerprint import differences, fingerprint
@@ -66,6 +68,7 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
     Raises NegativeVerdict when the kernel's source disagrees with its reference, UserError for everything that
     the input or the machine is at fault for, KeyboardInterrupt before there is anything to keep.
     """
+    sweep_scratch()
     tools = _tools_of(run, request) if resumed else find_tools(request)
     find_strategy(request.strategy)
     reporter.tools(request, tools)
@@ -178,10 +181,12 @@ def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, 
     now = fingerprint(session.tools.ptxas, session.tools.target.arch)
     if resumed:
         _require_same(run, session, now)
+        run.write_run({**run.run(), "request": request.to_json(), "status": "running"})
         return
-    for acf in session.space.acfs[1:]:
-        assert acf.path is not None
-        (run.acfs / f"{acf.sha256}.acf").write_bytes(acf.path.read_bytes())
+    own = {b.candidate.acf.sha256: b.candidate.acf for b in session.baselines() if b.candidate.acf.sha256}
+    kept = AcfStore(run.acfs)
+    for acf in (*session.space.acfs[1:], *own.values()):
+        kept.add(acf)
     run.write_run(
         {
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -194,6 +199,7 @@ def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, 
                 {"name": a.name, "sha256": a.sha256, "arch": list(a.arch), "toolkit": a.toolkit}
                 for a in session.space.acfs[1:]
             ],
+            "own_acfs": sorted(own),
             "status": "running",
         }
     )
@@ -204,6 +210,9 @@ def _require_same(run: RunDirectory, session: Session, now: dict[str, object]) -
     changed = differences(stored["fingerprint"], now)
     if stored["workload"]["source_sha256"] != session.description.record.source_sha256:
         changed.append(f"kernel file {session.description.record.file}")
+    own = sorted({b.candidate.acf.sha256 for b in session.baselines()} - {""})
+    if stored.get("own_acfs", own) != own:
+        changed.append("the ACF that the kernel's own config names")
     if changed:
         raise InputError(
             f"cannot resume, since these changed: {', '.join(changed)}",

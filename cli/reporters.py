@@ -67,6 +67,7 @@ class Plain:
         self.say(
             f"target {tools.target.arch} ({tools.target.name}), ptxas {tools.ptxas.version}; no GPU is used"
         )
+        self.say(f"loading {Path(request.file).name} in {request.jobs} compile process(es)")
         for name in ignored_variables(os.environ):
             self.say(f"note: {name} changes results and is not passed to compile processes")
         for pack in tools.packs:
@@ -77,9 +78,9 @@ class Plain:
     def space(self, session: Session) -> None:
         record, space = session.description.record, session.space
         self.say(f"kernel {record.kernel} of {Path(record.file).name}, reference {record.reference}")
-        self.say(
-            f"space: {space.configs:.4g} configs × {len(space.acfs)} ACF choices (one is none) = {space.size:.4g}"
-        )
+        acfs = f" × {len(space.acfs)} ACF choices (one is none)" if len(space.acfs) > 1 else ", no ACF pack"
+        self.say(f"space: {space.configs:.4g} configs{acfs}; compiling the baselines, checking the source")
+        self._last = time.monotonic()
 
     def checked(self, result: CheckResult) -> None:
         verdict = "agrees with the reference" if result.agrees else "DISAGREES with the reference"

@@ -43,15 +43,26 @@ def show(
     print_ranking(found.id, fields, trials, rank(trials))
 
 
+ID_DIGITS = 16
+"""Length of a trial's id: digits alone that are fewer are a number."""
+
+LEAST_PREFIX = 4
+"""So many of an id's first characters name a trial."""
+
+
 def find_trial(trials: list[Trial], name: str, where: str) -> Trial:
-    """The trial called `name` (its number, or the start of its id); raises InputError where none or several are."""
-    found = [t for t in trials if name in (str(t.number), t.id)] or [
-        t for t in trials if t.id.startswith(name)
-    ]
+    """The trial called `name`: its number, its id, or LEAST_PREFIX or more of the id's first characters.
+
+    Raises InputError where none or several are.
+    """
+    if name.isascii() and name.isdigit() and len(name) < ID_DIGITS:
+        found = [t for t in trials if t.number == int(name)]
+    else:
+        found = [t for t in trials if len(name) >= LEAST_PREFIX and t.id.startswith(name)]
     if len(found) == 1:
         return found[0]
     raise InputError(
         f"{len(found) or 'no'} trials are called {name!r}",
         where=where,
-        next_step="give a number or an id of trials.jsonl",
+        next_step=f"give a number or an id of trials.jsonl, or at least {LEAST_PREFIX} characters of the id",
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +14,6 @@ import typer
 from helitune.acfs.errors import InputError
 from helitune.acfs.pack import resolve_pack
 from helitune.objectives.compiled_objectives import DEFAULT_OBJECTIVE
-from helitune.objectives.worker_pool import scratch_log
 from helitune.results.request import TuneRequest
 from helitune.results.run_directory import create_run, find_run
 
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def tune(
+    context: typer.Context,
     kernel_file: Annotated[
         str | None,
         typer.Argument(metavar="FILE[:KERNEL]", help="A Python file with a Helion kernel."),
@@ -59,7 +61,7 @@ def tune(
     time: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Stop after 90s, 10m, 1h; baselines aside.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same search.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**63 - 1, help="Same seed, same search.")] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=V[,V…]", help="Narrow the space: num_warps=4,8; repeatable."),
@@ -86,9 +88,17 @@ def tune(
     """
     reporter = make_reporter(json=json, quiet=quiet)
     if resume is not None:
+        _require_resumable(context)
         run = find_run(Path.cwd(), resume or None)
         run.lock()
         request = TuneRequest.from_json(run.run()["request"])
+        given = _given(context)
+        request = replace(
+            request,
+            budget=budget if "budget" in given else request.budget,
+            time_s=durations.seconds(time, "--time") if time else request.time_s,
+            jobs=jobs or len(os.sched_getaffinity(0)),
+        )
         report_tuned(pipeline.tune(request, run, reporter, resumed=True), json=json)
         return
     file, kernel = _split(kernel_file)
@@ -109,12 +119,39 @@ def tune(
         jobs=jobs or len(os.sched_getaffinity(0)),
         compile_timeout_s=durations.seconds(compile_timeout, "--compile-timeout"),
         memory_bytes=durations.memory_bytes(compile_memory, "--compile-memory"),
-        ptxas=ptxas,
+        ptxas=str(Path(ptxas).absolute()) if ptxas else None,
     )
     if dry_run:
-        print_plan(pipeline.plan(request, reporter, scratch_log()), json=json)
+        with tempfile.TemporaryDirectory(prefix="helitune-plan-") as folder:
+            print_plan(pipeline.plan(request, reporter, Path(folder) / "workers.log"), json=json)
         return
     report_tuned(_new_run(request, reporter), json=json)
+
+
+_WITH_RESUME = {"resume", "budget", "time", "jobs", "json", "quiet"}
+
+
+def _given(context: typer.Context) -> set[str]:
+    """Names of the parameters that stand on the command line."""
+    return {
+        name
+        for name in context.params
+        if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
+    }
+
+
+def _require_resumable(context: typer.Context) -> None:
+    """Raise InputError for settings that a run has already: they cannot change in the middle."""
+    others = sorted(_given(context) - _WITH_RESUME)
+    if others:
+        spelled = ", ".join(
+            "FILE" if name == "kernel_file" else f"--{name.replace('_', '-')}" for name in others
+        )
+        raise InputError(
+            f"a resumed run keeps its settings: {spelled} cannot be given",
+            where="--resume",
+            next_step="leave it out (--budget, --time and --jobs may change), or start a new run",
+        )
 
 
 def _new_run(request: TuneRequest, reporter: pipeline.Reporter) -> pipeline.Tuned:
@@ -124,6 +161,12 @@ def _new_run(request: TuneRequest, reporter: pipeline.Reporter) -> pipeline.Tune
     finally:
         if not (run.path / "run.json").exists():  # nothing was found out: leave nothing behind
             shutil.rmtree(run.path, ignore_errors=True)
+            for folder in (
+                run.path.parent,
+                run.path.parent.parent,
+            ):  # .helitune/runs, where this was the first
+                if not any(folder.iterdir()):
+                    folder.rmdir()
 
 
 def _split(text: str | None) -> tuple[Path, str | None]:

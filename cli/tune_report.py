@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json as json_text
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from helitune.acfs.errors import Interrupted, NegativeVerdict
-from helitune.objectives.compiled_objectives import OBJECTIVES
-from helitune.objectives.outcomes import Compiled
-from helitune.results.ranking import Ranking, failures, no_ops
+from helitune.objectives.compiled_objectives import DEFAULT_OBJECTIVE, OBJECTIVES
+from helitune.objectives.outcomes import Compiled, Failed
+from helitune.results.ranking import Ranking, at_memory_bound, failures, no_ops
 from helitune.results.trial import Trial
 
 if TYPE_CHECKING:
@@ -18,48 +19,66 @@ EVIDENCE = (
     "evidence: compiled. It ranks candidates for this target; it is no run time, and no speedup is claimed."
 )
 
+BLIND = "the model leaves out memory latency and tensor core rates: it cannot tell what pipelining (num_stages) gains"
+
 
 def report_tuned(tuned: Tuned, *, json: bool) -> None:
     """Print how a run ended; raises Interrupted or NegativeVerdict where that is how."""
     fields = tuned.run.run()
+    end = _interruption(tuned) if tuned.interrupted else verdict(tuned.ranking, tuned.trials)
     if json:
-        print(json_text.dumps(summary(tuned.run.id, fields, tuned.trials, tuned.ranking)))
+        answer = summary(tuned.run.id, fields, tuned.trials, tuned.ranking)
+        error = {"what": end.what, "where": end.where, "next_step": end.next_step} if end else None
+        print(json_text.dumps({**answer, "error": error, "exit_code": end.exit_code if end else 0}))
     else:
         print_ranking(tuned.run.id, fields, tuned.trials, tuned.ranking)
-    if tuned.interrupted:
-        raise Interrupted(
-            f"interrupted; {len(tuned.trials)} trials are kept",
-            where=str(tuned.run.path),
-            next_step=f"go on with: helitune tune --resume {tuned.run.id}",
-        )
-    require_improvement(tuned.ranking, tuned.trials)
+    if end is not None:
+        end.reported = True
+        raise end
     if not json:
         print("next: helitune pin -o pins/")
 
 
-def require_improvement(ranking: Ranking, trials: list[Trial]) -> None:
-    """Raise NegativeVerdict where nothing ranks above the kernel's own config, saying why."""
+def _interruption(tuned: Tuned) -> Interrupted:
+    return Interrupted(
+        f"interrupted; {len(tuned.trials)} trials are kept",
+        where=str(tuned.run.path),
+        next_step=f"go on with: helitune tune --resume {tuned.run.id}",
+    )
+
+
+def verdict(ranking: Ranking, trials: list[Trial]) -> NegativeVerdict | None:
+    """None where something ranks above the kernel's own config, else the verdict that says why not."""
     if ranking.best is None:
-        reasons = failures(trials).most_common(1)
-        stage, message = reasons[0][0] if reasons else ("", "nothing was tried")
-        raise NegativeVerdict(
-            f"none of {len(trials)} candidates compiled; most often {stage}: {message}",
+        kinds = failures(trials)
+        why = f"most often {kinds[0].stage}: {kinds[0].message}" if kinds else "nothing was tried"
+        return NegativeVerdict(
+            f"none of {len(trials)} candidates compiled; {why}",
             where="tune",
             next_step="see the failures above, and try --set, --compile-timeout or another --target",
         )
-    if not ranking.improved:
-        raise NegativeVerdict(
-            f"nothing of {len(trials)} candidates ranks above the kernel's own config",
-            where="tune",
-            next_step="keep the kernel's own config, or search more with --budget or another --strategy",
+    if ranking.improved:
+        return None
+    next_step = "keep the kernel's own config, or search more: --resume '' --budget N goes on with this run"
+    if ranking.own is not None and at_memory_bound(ranking.own):
+        next_step = (
+            "the own config is charged what the workload's bytes cost and no more, so nothing can rank "
+            "above it: only a measurement on a GPU can tell candidates apart"
         )
+    return NegativeVerdict(
+        f"nothing of {len(trials)} candidates ranks above the kernel's own config",
+        where="tune",
+        next_step=next_step,
+    )
 
 
 def print_ranking(run_id: str, fields: dict[str, Any], trials: list[Trial], ranking: Ranking) -> None:
     """Print the ranking of a run as text."""
     objective = fields["request"]["objective"]
-    print(f"run {run_id}: {len(trials)} candidates for {fields['fingerprint']['arch']}, {fields['status']}")
+    print(f"run {run_id} for {fields['fingerprint']['arch']}: {counts(trials)}; {fields['status']}")
     print(EVIDENCE)
+    if objective == DEFAULT_OBJECTIVE:
+        print(BLIND)
     print(_heading(objective))
     for label, trial in _rows(ranking):
         print(_row(label, trial, objective))
@@ -76,6 +95,7 @@ def _rows(ranking: Ranking) -> list[tuple[str, Trial]]:
 def _heading(objective: str) -> str:
     unit = OBJECTIVES[objective].unit
     measured = f"{objective} ({unit})"
+    # several shapes stand beside one another; the score is their geometric mean
     return f"  {'':13} {'trial':>5} {measured:>24} {'registers':>9} {'spill B':>8} {'shared B':>9}  ACF"
 
 
@@ -85,9 +105,19 @@ def _row(label: str, trial: Trial, objective: str) -> str:
         return f"  {label:13} {trial.number:>5} failed at {trial.outcome.stage}: {trial.outcome.message}"  # type: ignore[union-attr]
     first = compiled.artifacts[0]
     return (
-        f"  {label:13} {trial.number:>5} {shown_number(_mean(compiled)):>24} "
+        f"  {label:13} {trial.number:>5} {shown_values(compiled):>24} "
         f"{max(a.registers for a in first):>9} {sum(a.spill_bytes for a in first):>8} "
         f"{max(a.shared_bytes for a in first):>9}  {trial.acf_name or 'none'}"
+    )
+
+
+def counts(trials: list[Trial]) -> str:
+    """How many trials there are of which kind: "2 baselines, 60 candidates, 1 invalid config"."""
+    baselines = sum(t.origin.startswith("baseline") for t in trials)
+    invalid = sum(isinstance(t.outcome, Failed) and t.outcome.stage == "invalid_config" for t in trials)
+    return (
+        f"{baselines} baseline(s), {len(trials) - baselines - invalid} candidates, "
+        f"{invalid} invalid config(s) beside the budget"
     )
 
 
@@ -107,15 +137,21 @@ _ABSENT = object()
 
 
 def print_failures(trials: list[Trial]) -> None:
-    """Print how many candidates failed at which stage and why, most frequent first."""
-    counted = failures(trials)
-    if not counted:
+    """Print how many candidates failed at which stage, most frequent first, with what the first one said."""
+    kinds = failures(trials)
+    if not kinds:
         return
-    print(f"failed: {sum(counted.values())} of {len(trials)}")
-    for (stage, message), count in counted.most_common(8):
-        print(f"  {count:>4} {stage:16} {message}")
-    if len(counted) > 8:
-        print(f"  … and {len(counted) - 8} kinds more: see trials.jsonl")
+    print(
+        f"failed: {sum(kind.count for kind in kinds)} of {len(trials)}, by kind with the first message of each"
+    )
+    for kind in kinds[:SHOWN_KINDS]:
+        print(f"  {kind.count:>4} {kind.stage:16} {kind.message}")
+    if len(kinds) > SHOWN_KINDS:
+        print(f"  … and {len(kinds) - SHOWN_KINDS} kinds more: see trials.jsonl")
+
+
+SHOWN_KINDS = 8
+"""Kinds of failures that a report lists."""
 
 
 def _print_notes(trials: list[Trial], ranking: Ranking) -> None:
@@ -147,10 +183,7 @@ def summary(run_id: str, fields: dict[str, Any], trials: list[Trial], ranking: R
         **{label.replace(", no ", "_without_").lower(): t.to_json() for label, t in _rows(ranking)},
         "ties": [t.id for t in ranking.ties],
         "no_ops": sorted(no_ops(trials)),
-        "failures": [
-            {"stage": stage, "message": message, "count": count}
-            for (stage, message), count in failures(trials).most_common()
-        ],
+        "failures": [asdict(kind) for kind in failures(trials)],
     }
 
 
@@ -160,14 +193,15 @@ def shown_config(config: dict[str, Any]) -> str:
 
 
 def shown_value(compiled: Compiled, objective: str) -> str:
-    """The objective's value with its unit; several shapes by their mean."""
-    return f"{shown_number(_mean(compiled))} {OBJECTIVES[objective].unit}"
+    """The objective's value with its unit, one a shape."""
+    return f"{shown_values(compiled)} {OBJECTIVES[objective].unit}"
+
+
+def shown_values(compiled: Compiled) -> str:
+    """The objective's values, one a shape: "6,927 / 3,461"."""
+    return " / ".join(map(shown_number, compiled.values))
 
 
 def shown_number(value: float) -> str:
     """A number with at most six digits that matter and thousands set apart."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
-
-
-def _mean(compiled: Compiled) -> float:
-    return sum(compiled.values) / len(compiled.values)

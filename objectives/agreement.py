@@ -16,6 +16,9 @@ __all__ = ["Agreement", "OutputAgreement", "compare", "compare_named", "flat_out
 
 Named = Sequence[tuple[str, Any]]
 
+# output names in a message
+_LISTED = 3
+
 
 def compare(outputs: Any, reference: Any, exact: Any, *, tf32: bool = False) -> Agreement:
     """The agreement of a kernel's outputs, output by output.
@@ -215,6 +218,25 @@ def _summary(
 
 
 def _miscounted(found: Named, wanted: Named) -> OutputAgreement:
-    names = ", ".join(name for name, _ in found) or "nothing"
-    expected = ", ".join(name for name, _ in wanted) or "nothing"
-    return OutputAgreement("outputs", "count", detail=f"the kernel gives {names}, the reference {expected}")
+    kernel, reference = _returned(found), _returned(wanted)
+    if len(kernel) == len(reference):
+        # dicts with other keys, tuples of another nesting
+        sides = [_listed(kernel, reference), _listed(reference, kernel)]
+    else:
+        sides = [_counted(kernel), str(len(reference)) if kernel and reference else _counted(reference)]
+    detail = f"the kernel returns {sides[0]}, the reference {sides[1]}"
+    return OutputAgreement("outputs", "count", detail=detail)
+
+
+def _returned(named: Named) -> list[str]:
+    return [name for name, _ in named if not name.startswith("argument ")]
+
+
+def _counted(names: list[str]) -> str:
+    return f"{len(names)} output{'s' * (len(names) > 1)}" if names else "nothing"
+
+
+def _listed(names: list[str], others: list[str]) -> str:
+    """The first few of `names` that `others` lacks; all where it lacks none."""
+    own = [name for name in names if name not in others] or names
+    return ", ".join(own[:_LISTED]) + (", …" if len(own) > _LISTED else "")

@@ -39,7 +39,7 @@ class OutputAgreement:
             return (
                 f"{self.name}: max abs error {self.max_abs_error:.3g}, max rel error {self.max_rel_error:.3g}"
             )
-        return f"{self.name}: {self.detail}"
+        return self.detail if self.reason == "count" else f"{self.name}: {self.detail}"
 
     def to_json(self) -> dict[str, Any]:
         """The record as JSON values; numbers that JSON lacks as text."""

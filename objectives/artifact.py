@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .json_fields import finite, integer, integers, items, number, sha256
+
 _TUPLES = ("grid", "underived")
 _PAIRS = ("histogram", "weights")
 
@@ -62,9 +64,33 @@ class Artifact:
         return fields
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Artifact:
-        """The record that `to_json` gave; fields that this version does not know are passed over."""
-        known = {name: fields[name] for name in cls.__slots__}
-        known.update({name: tuple(known[name]) for name in _TUPLES})
-        known.update({name: tuple((first, second) for first, second in known[name]) for name in _PAIRS})
-        return cls(**known)
+    def from_json(cls, fields: Any) -> Artifact:
+        """The record that `to_json` gave, fields that this version does not know passed over.
+
+        Raises ValueError with the field that is missing or of another type.
+        """
+        return cls(
+            ptx_sha256=sha256(fields, "ptx_sha256"),
+            code_sha256=sha256(fields, "code_sha256"),
+            registers=integer(fields, "registers"),
+            stack_bytes=integer(fields, "stack_bytes"),
+            spill_store_bytes=integer(fields, "spill_store_bytes"),
+            spill_load_bytes=integer(fields, "spill_load_bytes"),
+            shared_bytes=integer(fields, "shared_bytes"),
+            instructions=integer(fields, "instructions"),
+            num_warps=integer(fields, "num_warps"),
+            grid=integers(fields, "grid"),
+            histogram=tuple((line, int(count)) for line, count in _pairs(fields, "histogram")),
+            weights=_pairs(fields, "weights"),
+            imbalance=number(fields, "imbalance"),
+            underived=integers(fields, "underived"),
+            compile_s=number(fields, "compile_s"),
+        )
+
+
+def _pairs(fields: Any, key: str) -> tuple[tuple[int, float], ...]:
+    """[source line, number] of each pair of the list."""
+    pairs = items(fields, key)
+    if not all(type(pair) is list and len(pair) == 2 and type(pair[0]) is int for pair in pairs):
+        raise ValueError(f"{key}: not a list of [line, number]")
+    return tuple((line, finite(value, key)) for line, value in pairs)

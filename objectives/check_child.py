@@ -15,12 +15,10 @@ from typing import IO, Any
 from helitune.acfs.errors import InputError, MachineError, UserError
 
 from .check_result import CheckRequest, CheckResult
+from .compile_environment import without_what_changes_results
 
 MODULE = "helitune.objectives.interpreter_check"
 TIMEOUT_S = 300.0
-
-# the interpreter refuses to run together with Triton's, and other backends are not what is checked
-_NOT_FOR_THE_CHILD = ("TRITON_INTERPRET", "HELION_BACKEND", "HELION_PALLAS_INTERPRET")
 _ERRORS: dict[str, type[UserError]] = {"InputError": InputError, "MachineError": MachineError}
 
 
@@ -34,33 +32,39 @@ def run_check(
 def start_check(request: CheckRequest, python: str = sys.executable) -> CheckHandle:
     """A check that runs in a child process of its own process group while the caller does other work."""
     output, log = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+    scratch = tempfile.TemporaryDirectory(prefix="helitune-check-", ignore_cleanup_errors=True)
     try:
         child = subprocess.Popen(
-            [python, "-m", MODULE, json.dumps(request.to_json())],
+            [python, "-P", "-m", MODULE, json.dumps(request.to_json())],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=log,
-            env=_environment(),
+            env=_environment(scratch.name),
             start_new_session=True,
         )
     except OSError as error:
         raise MachineError(
             f"the interpreter check did not start: {error}", where=python, next_step="name a Python that runs"
         ) from error
-    return CheckHandle(request, child, output, log)
+    return CheckHandle(request, child, output, log, scratch)
 
 
 class CheckHandle:
     """A running check. Dropped or left at exit, it is killed."""
 
     def __init__(
-        self, request: CheckRequest, child: subprocess.Popen[bytes], output: IO[bytes], log: IO[bytes]
+        self,
+        request: CheckRequest,
+        child: subprocess.Popen[bytes],
+        output: IO[bytes],
+        log: IO[bytes],
+        scratch: tempfile.TemporaryDirectory[str],
     ) -> None:
         self._request = request
         self._child = child
         self._output = output
         self._log = log
-        self._kill = weakref.finalize(self, _kill_group, child)
+        self._kill = weakref.finalize(self, _kill_group, child, scratch)
 
     @property
     def done(self) -> bool:
@@ -117,9 +121,16 @@ class CheckHandle:
         )
 
 
-def _environment() -> dict[str, str]:
-    environment = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_CHILD}
-    return environment | {"HELION_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"}
+def _environment(scratch: str) -> dict[str, str]:
+    """The user's environment without what changes results, as for compile processes; the CPU only."""
+    return without_what_changes_results(os.environ) | {
+        "HELION_INTERPRET": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONUNBUFFERED": "1",
+        "TORCHINDUCTOR_CACHE_DIR": scratch,
+        "TRITON_CACHE_DIR": scratch,
+        "HELITUNE_PARENT": str(os.getpid()),
+    }
 
 
 def _text(file: IO[bytes]) -> str:
@@ -127,7 +138,8 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode(errors="replace")
 
 
-def _kill_group(child: subprocess.Popen[bytes]) -> None:
+def _kill_group(child: subprocess.Popen[bytes], scratch: tempfile.TemporaryDirectory[str]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
+    scratch.cleanup()

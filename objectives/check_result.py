@@ -39,6 +39,7 @@ class CheckResult:
     `shapes` are `--args` texts of what was run, one for each shape of the workload, up to the first that
     fails. `worst` is the output that fails, else the one with the largest relative error. `message` is one
     line for the user. The interpreter sees neither the config nor an ACF: it vouches for the source alone.
+    `factors` say by how much large dimensions were divided, one for each of `shapes`; 1 is the full size.
     """
 
     agrees: bool
@@ -49,6 +50,13 @@ class CheckResult:
     worst: OutputAgreement | None = None
     notes: tuple[str, ...] = ()
     evidence: str = EVIDENCE
+    factors: tuple[int, ...] = ()
+
+    @property
+    def shown_shapes(self) -> str:
+        """The shapes that were run, scaled ones marked: "f16[1024,640] (scaled down), f16[64]"."""
+        factors = self.factors or (1,) * len(self.shapes)
+        return ", ".join(map(marked_shape, self.shapes, factors))
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON values."""
@@ -61,6 +69,7 @@ class CheckResult:
             "worst": self.worst.to_json() if self.worst else None,
             "notes": list(self.notes),
             "evidence": self.evidence,
+            "factors": list(self.factors),
         }
 
     @classmethod
@@ -75,4 +84,11 @@ class CheckResult:
             worst=OutputAgreement.from_json(record["worst"]) if record["worst"] else None,
             notes=tuple(map(str, record["notes"])),
             evidence=str(record["evidence"]),
+            # older results do not have it
+            factors=tuple(map(int, record.get("factors", ()))),
         )
+
+
+def marked_shape(shape: str, factor: int) -> str:
+    """The text of a shape, and whether it is a scaled-down one."""
+    return f"{shape} (scaled down)" if factor > 1 else shape

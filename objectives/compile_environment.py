@@ -17,6 +17,11 @@ def ignored_variables(environment: Mapping[str, str]) -> list[str]:
     return sorted(name for name in environment if name.startswith(_CHANGES_RESULTS))
 
 
+def without_what_changes_results(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` without the variables that `ignored_variables` names."""
+    return {k: v for k, v in environment.items() if not k.startswith(_CHANGES_RESULTS)}
+
+
 def compile_environment(
     ptxas: Ptxas, environment: Mapping[str, str], scratch: Path | None = None
 ) -> dict[str, str]:
@@ -25,10 +30,9 @@ def compile_environment(
     Generated source and what Triton caches of it go to `scratch`, which the caller removes: paths stand in
     debug lines only, never in code, and what is worth keeping is in our own cache.
     """
-    kept = {k: v for k, v in environment.items() if not k.startswith(_CHANGES_RESULTS)}
     scratch = scratch or Path(tempfile.gettempdir()) / f"helitune-codegen-{os.geteuid()}"
     return {
-        **kept,
+        **without_what_changes_results(environment),
         # Triton chooses by architecture and version which of the two it reads
         "TRITON_PTXAS_PATH": str(ptxas.path),
         "TRITON_PTXAS_BLACKWELL_PATH": str(ptxas.path),

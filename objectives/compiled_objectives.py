@@ -17,11 +17,14 @@ class Score:
     """One candidate's standing: `score` is minimised, `value` is shown, in the objective's unit.
 
     `tie_breaker` orders equal scores, lower first: the issue cycles of the model, without its memory bound.
+    `bound` is "memory" where the model charges what the workload's bytes cost and nothing else, so that no
+    candidate can score lower, "issue" where there is room, and "" for objectives that are not the model.
     """
 
     score: float
     value: float
     tie_breaker: float
+    bound: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,11 @@ class Objective:
         """
         model = issue_slots(artifacts, target, bytes_moved)
         value = self.measure(artifacts, target, bytes_moved)
-        return Score(value if self.lower_is_better else -value, value, model.issue_cycles)
+        bound = ""
+        if self.name == DEFAULT_OBJECTIVE:
+            least = bytes_moved / target.memory_bandwidth_bytes_per_s * target.sm_clock_hz
+            bound = "memory" if value <= least * (1 + 1e-9) else "issue"
+        return Score(value if self.lower_is_better else -value, value, model.issue_cycles, bound)
 
 
 def _model(artifacts: Sequence[Artifact], target: Target, bytes_moved: int) -> float:

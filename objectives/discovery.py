@@ -18,7 +18,7 @@ from helitune.search.workload import Shape, TensorArg, Workload, WorkloadRecord
 
 from .discovery_inputs import ArgsInputs, FunctionInputs, Inputs, find_inputs
 from .discovery_kernel import declared_kernel_name, file_of, find_kernel, find_workload
-from .discovery_reference import find_reference
+from .discovery_reference import find_reference, require_fit
 from .inputs import describe
 from .kernel_file import load_kernel_file
 
@@ -84,6 +84,9 @@ def load_workload(
     name, found = find_kernel(module, kernel)
     inputs = _inputs(module, found, declared, args)
     judge, judge_name = _reference(module, name, declared, reference)
+    if judge is not None:
+        for shape in inputs.shapes:
+            require_fit(judge, judge_name, found, shape, module)
     record = WorkloadRecord(
         file=file.as_posix(),
         kernel=name,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import difflib
 import importlib
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -59,6 +60,39 @@ def find_reference(module: ModuleType, kernel_name: str, spec: str | None) -> tu
     return _callable(value, module, name), found
 
 
+def require_fit(
+    reference: Reference, name: str, kernel: Any, arguments: Sequence[Any], module: ModuleType
+) -> None:
+    """None where the reference can be called with the kernel's arguments, defaults filled in; else InputError.
+
+    A builtin that has no signature passes: its call will tell.
+    """
+    filled = kernel.normalize_args(*arguments)
+    try:
+        signature = inspect.signature(reference)
+    except (ValueError, TypeError):
+        return
+    try:
+        signature.bind(*filled)
+    except TypeError as error:
+        bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+        taken = signature.replace(parameters=bare, return_annotation=signature.empty)
+        called = ", ".join(list(kernel.signature.parameters)[: len(filled)])
+        raise InputError(
+            f"the reference {name.removeprefix('file:')} takes {taken}, "
+            f"the kernel {kernel.name} is called with ({called})",
+            where=_place(reference) or file_of(module),
+            next_step="give the reference the kernel's parameters, or name another with --reference",
+        ) from error
+
+
+def _place(reference: Reference) -> str:
+    """file:line of the function, empty for what has none."""
+    function = reference.model.forward if isinstance(reference, ModelReference) else reference
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+
+
 class ModelReference:
     """A KernelBench-style `Model(*get_init_inputs())` as a function of its forward's arguments.
 
@@ -66,8 +100,11 @@ class ModelReference:
     """
 
     def __init__(self, model: type[torch.nn.Module], module: ModuleType) -> None:
-        self._model_class = model
+        self.model = model
         self._module = module
+        forward = inspect.signature(model.forward)
+        # what inspect.signature answers for this object: forward without self
+        self.__signature__ = forward.replace(parameters=list(forward.parameters.values())[1:])
         self._built: torch.nn.Module | None = None
         self._copies: dict[tuple[torch.device, torch.dtype | None], torch.nn.Module] = {}
 
@@ -83,7 +120,7 @@ class ModelReference:
 
     def _model(self) -> torch.nn.Module:
         if self._built is None:
-            self._built = call_user_code(self._build, Path(file_of(self._module)), self._model_class.__name__)
+            self._built = call_user_code(self._build, Path(file_of(self._module)), self.model.__name__)
         return self._built
 
     def _build(self) -> torch.nn.Module:
@@ -91,7 +128,7 @@ class ModelReference:
         with cuda_means_cpu():
             arguments: Any = getattr(self._module, "get_init_inputs", tuple)()
             by_name = isinstance(arguments, dict)
-            return self._model_class(**arguments) if by_name else self._model_class(*arguments)
+            return self.model(**arguments) if by_name else self.model(*arguments)
 
 
 def _by_convention(module: ModuleType, kernel_name: str) -> tuple[Reference, str]:
@@ -114,17 +151,21 @@ def _by_convention(module: ModuleType, kernel_name: str) -> tuple[Reference, str
     raise InputError(
         f"no reference for {kernel_name}: nothing to judge its output by",
         where=file_of(module),
-        next_step=f"name one with --reference {_suggestion(module)}, or take --reference self "
+        next_step=f"{_suggestion(module, kernel_name)}, or take --reference self "
         "(the kernel's own default config, a weaker check)",
     )
 
 
-def _suggestion(module: ModuleType) -> str:
-    """NAME, and the module's own functions that look like a reference."""
+def _suggestion(module: ModuleType, kernel_name: str) -> str:
+    """What to type: the module's own functions whose names look like a reference's, else NAME."""
     functions = [(n, v) for n, v in vars(module).items() if isinstance(v, FunctionType)]
     own = [name for name, function in functions if function.__module__ == module.__name__]
     alike = [name for name in own if any(word in name.lower() for word in _LOOK_ALIKE)]
-    return f"NAME (perhaps {' or '.join(alike[:3])})" if alike else "NAME"
+    if not alike:
+        return "name one with --reference NAME"
+    alike.sort(key=lambda name: kernel_name not in name)
+    flags = " or ".join(f"--reference {name}" for name in alike[:3])
+    return f"going by the names, perhaps {flags}"
 
 
 def _is_model(value: Any) -> bool:

@@ -99,6 +99,7 @@ class CompiledEvaluator:
             tie_breaker=_combined([s.tie_breaker for s in scores]),
             values=tuple(s.value for s in scores),
             artifacts=artifacts,
+            bounds=tuple(s.bound for s in scores),
         )
 
     def launches(self, candidate: Candidate) -> tuple[tuple[LoweredLaunch, ...], ...]:

@@ -65,7 +65,8 @@ def check(request: CheckRequest) -> CheckResult:
 
 
 def _end_with_parent() -> None:
-    parent = os.getppid()
+    # a parent that ended before this line would never be missed: it says who it is
+    parent = int(os.environ.get("HELITUNE_PARENT", os.getppid()))
 
     def watch() -> None:
         while os.getppid() == parent:

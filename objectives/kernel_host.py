@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helitune.acfs.errors import InputError, UserError
+from helitune.search.args import format_shape
 from helitune.search.candidate import canonical
 from helitune.search.space import Dimension, Value
 from helitune.search.workload import WorkloadRecord
@@ -161,7 +162,8 @@ class KernelHost:
             if labels != others:
                 differing = sorted(set(labels) ^ set(others))
                 raise InputError(
-                    f"shape {index + 1} has another config space than shape 1: {', '.join(differing)}",
+                    f"{format_shape(self._workload.shapes[index])!r} has another config space than "
+                    f"{format_shape(self._workload.shapes[0])!r}: {', '.join(differing)}",
                     where=self._workload.record.file,
                     next_step="tune shapes that Helion configures differently in runs of their own",
                 )
@@ -199,7 +201,7 @@ class _BoundShape:
             self.bound = workload.kernel.bind(tuple(self._arguments))
         except Exception as error:
             raise InputError(
-                f"Helion cannot bind {workload.kernel_name} to shape {index + 1}: "
+                f"Helion cannot bind {workload.kernel_name} to {format_shape(workload.shapes[index])!r}: "
                 f"{type(error).__name__}: {_telling_line(error)}",
                 where=workload.record.file,
                 next_step="check --args against the kernel's arguments",

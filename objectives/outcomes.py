@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .artifact import Artifact
+from .json_fields import items, number, numbers, texts
 
 STAGES = (
     "invalid_config",
@@ -28,13 +29,16 @@ class Compiled:
     """A candidate compiled on every shape of the workload.
 
     `score` is minimised and `tie_breaker` orders equal scores; `values` is the objective in its own unit, one a
-    shape; `artifacts` holds the launches of each shape.
+    shape; `artifacts` holds the launches of each shape. `bounds` says for each shape what bounds the model:
+    "memory" where it charges no more than the workload's bytes cost, so that nothing can score lower; else
+    "issue", or "" for other objectives.
     """
 
     score: float
     tie_breaker: float
     values: tuple[float, ...]
     artifacts: tuple[tuple[Artifact, ...], ...]
+    bounds: tuple[str, ...] = ()
 
     @property
     def code(self) -> tuple[str, ...]:
@@ -51,20 +55,34 @@ class Compiled:
             "score": self.score,
             "tie_breaker": self.tie_breaker,
             "values": list(self.values),
+            "bounds": list(self.bounds),
             "artifacts": [[artifact.to_json() for artifact in shape] for shape in self.artifacts],
         }
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Compiled:
-        """The record that `to_json` gave."""
+        """The record that `to_json` gave; ValueError with the field that is missing or of another type.
+
+        The first runs of format 1 have no `bounds`: what bounds their model is not known, "" for each shape.
+        """
+        values = numbers(fields, "values")
+        bounds = texts(fields, "bounds") if "bounds" in fields else ("",) * len(values)
+        artifacts = tuple(_launches(shape) for shape in items(fields, "artifacts"))
+        if not artifacts or len(artifacts) != len(values) or len(bounds) not in (0, len(values)):
+            raise ValueError("artifacts, values and bounds are not one for each shape")
         return cls(
-            score=fields["score"],
-            tie_breaker=fields["tie_breaker"],
-            values=tuple(fields["values"]),
-            artifacts=tuple(
-                tuple(Artifact.from_json(artifact) for artifact in shape) for shape in fields["artifacts"]
-            ),
+            score=number(fields, "score"),
+            tie_breaker=number(fields, "tie_breaker"),
+            values=values,
+            bounds=bounds,
+            artifacts=artifacts,
         )
+
+
+def _launches(shape: Any) -> tuple[Artifact, ...]:
+    if not isinstance(shape, list) or not shape:
+        raise ValueError("artifacts: a shape without launches")
+    return tuple(Artifact.from_json(launch) for launch in shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from helitune.acfs.errors import InputError
 from helitune.search.args import format_shape
 
 from .agreement import Agreement, OutputAgreement, flat_outputs
-from .check_result import CheckResult
+from .agreement_words import circumstances, shortened
+from .check_result import CheckResult, marked_shape
 from .check_rounds import Round, altered, is_alterable, rounds
 from .cpu_redirect import cuda_means_cpu
 from .discovery import LoadedWorkload
@@ -58,6 +59,7 @@ class _Failed(Exception):
 class _Check:
     workload: LoadedWorkload
     shapes: list[str] = field(default_factory=list)
+    factors: list[int] = field(default_factory=list)
     rounds: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     worst: OutputAgreement | None = None
@@ -68,6 +70,7 @@ class _Check:
         factor, first = self._runnable(inputs)
         shape = inputs.scaled_shape(factor)
         self.shapes.append(format_shape(shape).replace("~given", ""))
+        self.factors.append(factor)
         alterable = self.workload.reference is not None and is_alterable(shape, first)
         for plan in rounds(seeds, alterable=alterable):
             if plan.name not in self.rounds:
@@ -91,6 +94,7 @@ class _Check:
             message=failure.message if failure else agreed,
             worst=failure.worst if failure else self.worst,
             notes=tuple(dict.fromkeys(self.notes)),
+            factors=tuple(self.factors),
         )
 
     def _runnable(self, inputs: ScaledInputs) -> tuple[int, list[Any]]:
@@ -122,14 +126,14 @@ class _Check:
         except InputError as error:
             if plan.change is None:
                 raise
-            self.notes.append(f"round {plan.name}: not run, {error.what}")
+            self.notes.append(f"{circumstances(plan.name)}: not run, {error.what}")
             return
         try:
             outputs = self._run_kernel(arguments, split=plan.split)
         except InputError as error:
             if plan.ordinary:
                 raise _Failed(f"the kernel's source fails in Helion's interpreter: {error.line()}") from error
-            self.notes.append(f"round {plan.name}: the interpreter fails, {error.what}")
+            self.notes.append(f"{circumstances(plan.name)}: the interpreter fails, {error.what}")
             return
         self._judge_round(plan, outputs, expected)
 
@@ -145,7 +149,7 @@ class _Check:
             self._keep_worst(agreement)
             return
         assert agreement.worst is not None
-        line = f"round {plan.name}: {agreement.worst.line()}"
+        line = f"{circumstances(plan.name)}: {agreement.worst.line()}"
         if plan.ordinary or (plan.strict and _all_finite(expected)):
             raise self._disagreement(line, agreement.worst)
         if _adds_nonfinite(outputs, expected):
@@ -156,7 +160,8 @@ class _Check:
 
     def _disagreement(self, line: str, worst: OutputAgreement) -> _Failed:
         name = self.workload.kernel_name
-        return _Failed(f"{name} disagrees with {self._judge()} on {self.shapes[-1]}, {line}", worst)
+        shape = marked_shape(shortened(self.shapes[-1]), self.factors[-1])
+        return _Failed(f"{name} disagrees with {self._judge()} on {shape} {line}", worst)
 
     def _judge(self) -> str:
         judge = self.workload.reference_name

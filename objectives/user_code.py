@@ -8,11 +8,14 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 from helitune.acfs.errors import InputError, UserError
 
 T = TypeVar("T")
+
+_PACKAGE = __name__.partition(".")[0]
 
 _GPU_SIGNS = ("NVIDIA driver", "not compiled with CUDA", "No CUDA", "CUDA GPUs", "active driver", "CUDA dev")
 
@@ -60,18 +63,28 @@ def _failure(error: BaseException, path: Path, doing: str) -> InputError:
         next_step = 'put what runs as a script under if __name__ == "__main__":'
     else:
         what = f"{doing} failed with {type(error).__name__}: {_first_line(error)}"
-        next_step = _next_step(error)
+        next_step = _next_step(error, doing)
     return InputError(what + raised_at, where=where, next_step=next_step)
 
 
 def _places(error: BaseException, path: Path) -> tuple[str, str]:
     """`file:line` of the innermost frame in `path`, and ", raised at file:line" where that is elsewhere."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<")]
-    inside = [frame for frame in frames if Path(frame.filename).resolve() == path]
-    where = f"{path}:{inside[-1].lineno}" if inside else str(path)
-    if not frames or (inside and frames[-1] is inside[-1]) or Path(frames[-1].filename) == Path(__file__):
+    frames = [
+        (Path(frame.f_code.co_filename), line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith("<") and not _is_ours(frame)
+    ]
+    inside = [line for file, line in frames if file.resolve() == path]
+    where = f"{path}:{inside[-1]}" if inside else str(path)
+    if not frames or frames[-1][0].resolve() == path:
         return where, ""
-    return where, f", raised at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    file, line = frames[-1]
+    return where, f", raised at {file.name}:{line}"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether the frame is helitune's own code, which is never the place to look at."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE
 
 
 def _first_line(error: BaseException) -> str:
@@ -79,9 +92,10 @@ def _first_line(error: BaseException) -> str:
     return lines[0] if lines else "no message"
 
 
-def _next_step(error: BaseException) -> str:
+def _next_step(error: BaseException, doing: str) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"install {error.name}, or put it beside the kernel file"
     if any(sign in str(error) for sign in _GPU_SIGNS):
         return 'this needs a GPU: put calls of the kernel under if __name__ == "__main__":'
-    return "run the file with Python to see the whole traceback"
+    how = "run the file with Python" if "importing" in doing else "call it in Python"
+    return f"{how} to see the whole traceback"

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -205,10 +204,3 @@ class WorkerPool:
             where=str(self._log),
             next_step="run `python -c 'import torch, triton, helion'` to see whether these import",
         )
-
-
-def scratch_log(folder: Path | None = None) -> Path:
-    """A fresh file for the workers' stderr, in `folder` or the system's temporary folder."""
-    handle, name = tempfile.mkstemp(prefix="helitune-workers-", suffix=".log", dir=folder)
-    os.close(handle)
-    return Path(name)

@@ -9,6 +9,7 @@ from helitune.acfs.content import MAX_ACF_BYTES, SUFFIX, digest, read_at_most
 from helitune.acfs.errors import InputError, NegativeVerdict
 from helitune.acfs.paths import cache_root
 from helitune.objectives.artifact import Artifact
+from helitune.objectives.check_result import CheckResult
 from helitune.objectives.compiled_objectives import OBJECTIVES
 from helitune.objectives.outcomes import Compiled, Failed
 
@@ -27,7 +28,8 @@ def choose_trial(run: RunDirectory, trials: list[Trial], asked: Trial | None) ->
     """The trial to pin: `asked`, else the run's best.
 
     Raises NegativeVerdict where the kernel's source is not known to agree with its reference, where nothing
-    compiled, and where the best does not rank above the kernel's own config; InputError for a failed `asked`.
+    compiled, and where the best does not rank above the kernel's own config; InputError for a failed `asked`
+    and for a verdict that cannot be read.
     """
     _require_agreement(run)
     if asked is not None:
@@ -40,8 +42,8 @@ def choose_trial(run: RunDirectory, trials: list[Trial], asked: Trial | None) ->
         return asked
     ranking = rank(trials)
     if ranking.best is None:
-        kinds = failures(trials).most_common(1)
-        reason = f"; most often {kinds[0][0][0]}: {kinds[0][0][1]}" if kinds else ""
+        kinds = failures(trials)
+        reason = f"; most often {kinds[0].stage}: {kinds[0].message}" if kinds else ""
         raise NegativeVerdict(
             f"nothing to pin: none of {len(trials)} candidates compiled{reason}",
             where=str(run.path),
@@ -66,10 +68,18 @@ def _require_agreement(run: RunDirectory) -> None:
         )
     if check.get("agrees") is not True:
         raise NegativeVerdict(
-            f"the kernel's source disagrees with the reference: {check.get('message', 'no reason kept')}",
+            check.get("message") or "the kernel's source disagrees with the reference; no reason was kept",
             where=str(run.path),
             next_step="correct the kernel or its reference, and tune again",
         )
+    try:
+        CheckResult.from_json(check)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"the run's verdict on the kernel's source is broken: {type(error).__name__} {error}",
+            where=str(run.path / "run.json"),
+            next_step="tune again",
+        ) from error
 
 
 def make_pin(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+import textwrap
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from helitune.objectives.check_result import CheckResult
 from helitune.search.dtypes import LONG_NAMES
 from helitune.search.workload import Argument, ScalarArg
 
@@ -18,7 +21,11 @@ from .pin import Pin
 WIDTH = 88
 """Columns of the written file; what is longer goes on lines of its own."""
 
+PTXAS_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
+"""Where Triton reads which ptxas to run, the second for Blackwell."""
+
 _PACKAGES = ("helion", "triton", "torch")
+_SHAPES_NAMED = 3
 
 
 def python_text(pin: Pin, kernel_file: Path) -> str:
@@ -34,6 +41,7 @@ def python_text(pin: Pin, kernel_file: Path) -> str:
         kernel=pin.kernel,
         gpu=pin.gpu,
         evidence=pin.evidence,
+        verified=_docstring(verified(pin)),
         kernel_literal=literal(pin.kernel),
         module=literal(module_name(kernel_file)),
         config="".join(f"    {k}={literal(v, len(k) + 5, 4)},\n" for k, v in pin.config.items()),
@@ -41,6 +49,27 @@ def python_text(pin: Pin, kernel_file: Path) -> str:
         environment=literal(_environment(pin), WIDTH),
         acf_sha256=literal(pin.acf.sha256 if pin.acf else ""),
     )
+
+
+def verified(pin: Pin) -> list[str]:
+    """What was verified of a pin, as sentences."""
+    check = CheckResult.from_json(pin.check)
+    judge = check.reference.removeprefix("file:")
+    against = "between two tile sizes, without a reference," if judge == "self" else f"with {judge}"
+    more = len(check.shapes) - _SHAPES_NAMED
+    named = replace(check, shapes=check.shapes[:_SHAPES_NAMED], factors=check.factors[:_SHAPES_NAMED])
+    shapes = named.shown_shapes + (f" and {more} more" if more > 0 else "")
+    return [
+        "plain Helion compiles it, for these shapes, to the code that was ranked",
+        f"the source's outputs, in Helion's interpreter, agree {against} on {shapes}",
+    ]
+
+
+def _docstring(sentences: list[str]) -> str:
+    """Wrapped text that may stand in a docstring whatever it holds."""
+    text = f"Verified: {'; '.join(sentences)}."
+    lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def module_name(kernel_file: Path) -> str:
@@ -97,7 +126,7 @@ def _environment(pin: Pin) -> dict[str, str]:
     return {
         **{name: versions[name].partition("+")[0] for name in _PACKAGES},
         "gpu": pin.gpu,
-        "TRITON_PTXAS_PATH": ptxas,
-        "TRITON_PTXAS_BLACKWELL_PATH": ptxas,
+        # an ACF fits one ptxas version; a config alone is valid with any
+        **(dict.fromkeys(PTXAS_VARIABLES, ptxas) if pin.acf else {}),
         pin.file: pin.source_sha256,
     }

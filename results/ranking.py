@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from helitune.objectives.outcomes import Compiled, Failed
 
-from .trial import Trial
-
-OWN = "baseline own"
+from .trial import OWN, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +64,27 @@ def no_ops(trials: Sequence[Trial]) -> set[str]:
     }
 
 
-def failures(trials: Sequence[Trial]) -> Counter[tuple[str, str]]:
-    """How many trials failed by (stage, reason), with numbers taken out of the reasons so that kinds add up."""
-    return Counter(
-        (t.outcome.stage, _kind(t.outcome.message)) for t in trials if isinstance(t.outcome, Failed)
-    )
+@dataclass(frozen=True, slots=True)
+class FailureKind:
+    """Trials that failed alike: at which stage, how many, and what the first of them said."""
+
+    stage: str
+    count: int
+    message: str
 
 
-def _kind(message: str) -> str:
-    digits = "".join("#" if c.isdigit() else c for c in message)
-    while "##" in digits:
-        digits = digits.replace("##", "#")
-    return digits[:160]
+def failures(trials: Sequence[Trial]) -> list[FailureKind]:
+    """The kinds of failures, most frequent first; messages that differ in numbers only are one kind."""
+    counted: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], str] = {}
+    for trial in sorted(trials, key=lambda trial: trial.number):
+        if isinstance(trial.outcome, Failed):
+            kind = (trial.outcome.stage, re.sub(r"\d+", "#", trial.outcome.message))
+            counted[kind] += 1
+            first.setdefault(kind, trial.outcome.message)
+    return [FailureKind(kind[0], count, first[kind][:200]) for kind, count in counted.most_common()]
+
+
+def at_memory_bound(trial: Trial) -> bool:
+    """Whether the model charges the trial exactly what its bytes cost, on every shape: nothing can score lower."""
+    return trial.compiled is not None and all(bound == "memory" for bound in trial.compiled.bounds)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
+
+from helitune.acfs.errors import InputError
+from helitune.objectives.json_fields import flag, integer, number, optional, text, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,38 @@ class TuneRequest:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> TuneRequest:
-        """The request that `to_json` gave."""
-        known: dict[str, Any] = {f.name: stored[f.name] for f in fields(cls)}
-        for name, value in known.items():
-            if isinstance(value, list):
-                known[name] = tuple(value)
-        return cls(**known)
+    def from_json(cls, stored: Any, where: str = "run.json") -> TuneRequest:
+        """The request that `to_json` gave; InputError with the setting that is missing or of another type.
+
+        `where` is the file that the request was read from.
+        """
+        try:
+            return _read(stored)
+        except ValueError as error:
+            raise InputError(
+                f"the run's request cannot be read: {error}",
+                where=where,
+                next_step="restore the file, or start a new run",
+            ) from error
+
+
+def _read(stored: Any) -> TuneRequest:
+    return TuneRequest(
+        file=text(stored, "file"),
+        kernel=optional(text, stored, "kernel"),
+        reference=optional(text, stored, "reference"),
+        args=texts(stored, "args"),
+        target=text(stored, "target"),
+        packs=texts(stored, "packs"),
+        force=flag(stored, "force"),
+        settings=texts(stored, "settings"),
+        strategy=text(stored, "strategy"),
+        objective=text(stored, "objective"),
+        budget=integer(stored, "budget"),
+        time_s=optional(number, stored, "time_s"),
+        seed=integer(stored, "seed"),
+        jobs=integer(stored, "jobs"),
+        compile_timeout_s=number(stored, "compile_timeout_s"),
+        memory_bytes=integer(stored, "memory_bytes"),
+        ptxas=optional(text, stored, "ptxas"),
+    )

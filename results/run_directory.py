@@ -12,16 +12,16 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from helitune.acfs.errors import InputError, MachineError
 from helitune.acfs.paths import atomic_write
 
+from .run_record import read_run, run_text
 from .trial import Trial
-
-RUN_FORMAT = 1
-"""1: first version."""
 
 RUNS = Path(".helitune") / "runs"
 
@@ -31,7 +31,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._trials: IO[bytes] | None = None
+        self._trials: FileIO | None = None
 
     @property
     def id(self) -> str:
@@ -51,8 +51,7 @@ class RunDirectory:
     def lock(self) -> None:
         """Take the run for this process; raises MachineError where another one has it."""
         try:
-            handle = (self.path / "trials.jsonl").open("r+b")
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._trials = _locked(self.path / "trials.jsonl")
         except BlockingIOError as error:
             raise MachineError(
                 "another process is writing this run",
@@ -61,76 +60,64 @@ class RunDirectory:
             ) from error
         except OSError as error:
             raise MachineError(
-                f"cannot open the run: {error.strerror}",
+                f"cannot open the run: {error.strerror or error}",
                 where=str(self.path),
                 next_step="choose a folder that you can write to",
             ) from error
-        _drop_torn_line(handle)
-        self._trials = handle
 
     def append(self, trial: Trial) -> None:
-        """Add one trial; it is on disk when this returns. Raises MachineError when the disk is full."""
+        """Add one trial; it is on disk when this returns. Raises MachineError when the disk is full.
+
+        After an error trials.jsonl ends where it ended before.
+        """
         assert self._trials is not None, "lock the run before writing to it"
         line = json.dumps(trial.to_json(), separators=(",", ":")).encode() + b"\n"
+        whole = self._trials.seek(0, os.SEEK_END)
         try:
-            self._trials.write(line)
-            self._trials.flush()
+            _write_all(self._trials, line)
             os.fsync(self._trials.fileno())
         except OSError as error:
+            with suppress(OSError):  # what is left of the line then is dropped at the next opening
+                self._trials.truncate(whole)
             raise MachineError(
-                f"cannot write the trial: {error.strerror}",
+                f"cannot write the trial: {error.strerror or error}",
                 where=str(self.path),
                 next_step=f"free disk space, then helitune tune --resume {self.id}",
             ) from error
 
     def trials(self) -> list[Trial]:
-        """All finished trials, in the order they finished."""
+        """All finished trials, in the order they finished; InputError with the line for one that is none."""
         return list(self._read_trials())
 
     def _read_trials(self) -> Iterator[Trial]:
         path = self.path / "trials.jsonl"
-        lines = path.read_bytes().split(b"\n") if path.exists() else []
-        for number, line in enumerate(lines[:-1] if lines else [], start=1):
-            try:
-                yield Trial.from_json(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
-                raise InputError(
-                    f"not a trial of this version: {error}",
-                    where=f"{path}:{number}",
-                    next_step="restore the file, or start a new run",
-                ) from error
+        try:
+            lines = path.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise InputError(
+                f"cannot read the trials: {error.strerror or error}",
+                where=str(path),
+                next_step="restore the file, or start a new run",
+            ) from error
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield _read_trial(line, f"{path}:{number}")
 
     def write_run(self, fields: dict[str, Any]) -> None:
-        """Replace run.json."""
-        content = json.dumps({"format": RUN_FORMAT, **fields}, indent=1).encode() + b"\n"
-        atomic_write(self.path / "run.json", content)
+        """Replace run.json; raises MachineError where it cannot be written."""
+        atomic_write(self.path / "run.json", run_text(fields))
 
     def run(self) -> dict[str, Any]:
-        """The content of run.json; InputError for a missing, broken or newer one."""
-        path = self.path / "run.json"
-        try:
-            fields: dict[str, Any] = json.loads(path.read_bytes())
-            version = int(fields["format"])
-        except FileNotFoundError as error:
-            raise InputError(
-                "no run here", where=str(self.path), next_step="name a run folder or id"
-            ) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"run.json cannot be read: {error}", where=str(path), next_step="start a new run"
-            ) from error
-        if version > RUN_FORMAT:
-            raise InputError(
-                f"the run has format {version}, this helitune reads up to {RUN_FORMAT}",
-                where=str(path),
-                next_step="upgrade helitune",
-            )
-        return fields
+        """The content of run.json, checked (results/run_record.py); InputError where there is none to rely on."""
+        return read_run(self.path / "run.json")
 
     def close(self) -> None:
-        """Release the run."""
+        """Release the run. Every trial is on disk already: what the closing itself reports loses nothing."""
         if self._trials is not None:
-            self._trials.close()
+            with suppress(OSError):
+                self._trials.close()
             self._trials = None
 
 
@@ -155,26 +142,82 @@ def create_run(root: Path) -> RunDirectory:
 def find_run(root: Path, name: str | None) -> RunDirectory:
     """The run `name` (an id or a folder), or the newest one; raises InputError where there is none."""
     runs = root / RUNS
+    known = _known_runs(runs)
     if name is not None:
         for path in (Path(name), runs / name):
-            if (path / "run.json").is_file():
-                return RunDirectory(path)
-        raise InputError(f"no run {name!r}", where=str(runs), next_step=_known_runs(runs))
-    known = sorted(path.parent for path in runs.glob("*/run.json"))
-    if not known:
+            found = _run_folder(path)
+            if found is not None:
+                return RunDirectory(found)
+        newest = ", ".join(path.name for path in known[-3:])
         raise InputError(
-            "no run here", where=str(runs.absolute()), next_step="make one with: helitune tune KERNEL_FILE"
+            f"no run {name if len(name) <= 80 else name[:77] + '...'!r}",
+            where=str(runs),
+            next_step=f"the newest are {newest}" if known else _MAKE_ONE,
         )
+    if not known:
+        raise InputError("no run here", where=str(runs), next_step=_MAKE_ONE)
     return RunDirectory(known[-1])
 
 
-def _known_runs(runs: Path) -> str:
-    known = sorted(path.parent.name for path in runs.glob("*/run.json"))
-    return f"the newest are {', '.join(known[-3:])}" if known else "make one with: helitune tune KERNEL_FILE"
+_MAKE_ONE = "make one with: helitune tune KERNEL_FILE"
 
 
-def _drop_torn_line(handle: IO[bytes]) -> None:
-    content = handle.read()
-    whole = content.rfind(b"\n") + 1
-    handle.truncate(whole)
-    handle.seek(whole)
+def working_folder() -> Path:
+    """The working folder, absolute; raises InputError where it was deleted meanwhile."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise InputError(
+            f"the working folder is gone: {error.strerror or error}", next_step="change to another folder"
+        ) from error
+
+
+def _run_folder(path: Path) -> Path | None:
+    """`path` with its real name ("." has none) where it holds a run; None for what can be no file's name, too."""
+    try:
+        return path.resolve() if (path / "run.json").is_file() else None
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def _known_runs(runs: Path) -> list[Path]:
+    """Folders of runs, oldest first."""
+    try:
+        return sorted(path.parent for path in runs.glob("*/run.json"))
+    except OSError:
+        return []
+
+
+def _read_trial(line: bytes, where: str) -> Trial:
+    try:
+        return Trial.from_json(json.loads(line))
+    except InputError as error:  # of a newer format
+        raise InputError(error.what, where=where, next_step=error.next_step) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"not a trial: {error}",
+            where=where,
+            next_step="delete this line by hand; --resume evaluates its candidate again",
+        ) from error
+
+
+def _locked(path: Path) -> FileIO:
+    """trials.jsonl, opened for this process alone and without the part of a line that a kill left at its end.
+
+    It has no buffer: what a full disk refused would stay in it, and fail again at closing.
+    """
+    handle = FileIO(path, "r+")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        handle.truncate(handle.readall().rfind(b"\n") + 1)
+    except BaseException:
+        handle.close()
+        raise
+    return handle
+
+
+def _write_all(handle: FileIO, line: bytes) -> None:
+    """Write all of `line`: a disk that is almost full takes a part of it first."""
+    rest = memoryview(line)
+    while rest:
+        rest = rest[handle.write(rest) :]

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from helitune.acfs.acf import NO_ACF, Acf
-from helitune.acfs.errors import InputError
+from helitune.acfs.errors import InputError, MachineError
 from helitune.acfs.pack import Pack, read_packs
 from helitune.acfs.paths import cache_root
 from helitune.acfs.ptxas import Ptxas, find_ptxas
@@ -71,13 +71,23 @@ def find_tools(request: TuneRequest) -> Tools:
     )
     if packs and not acfs:
         reasons = {refusal.reason for pack in packs for refusal in pack.refused}
-        raise InputError(
+        misfit = any(p.misfit for p in packs)
+        kind = MachineError if misfit else InputError
+        raise kind(
             f"no ACF of {', '.join(str(p.source) for p in packs)} can be used",
             where="; ".join(sorted(reasons)[:3]) or "it holds none",
-            next_step="name another --acf-pack, or leave it out to search configs alone",
+            next_step="name another --acf-pack, leave it out to search configs alone"
+            + (", or try these with --force" if misfit else ""),
         )
+    return Tools(ptxas, target, _stored(acfs), packs)
+
+
+def _stored(acfs: Sequence[Acf]) -> tuple[Acf, ...]:
+    """The ACFs from the store; without any, a store that cannot be used is no fault."""
+    if not acfs:
+        return ()
     store = AcfStore(cache_root() / "acfs")
-    return Tools(ptxas, target, tuple(store.add(acf) for acf in acfs), packs)
+    return tuple(store.add(acf) for acf in acfs)
 
 
 class Session:

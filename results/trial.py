@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from helitune.acfs.errors import InputError
+from helitune.objectives.json_fields import integer, mapping, number, optional, sha256, text
 from helitune.objectives.outcomes import Compiled, Failed, Outcome
 
 TRIAL_FORMAT = 1
-"""1: first version."""
+"""1: first version; its first runs have no `bounds`."""
+
+
+OWN = "baseline own"
+"""The origin of the kernel's own config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,16 @@ class Trial:
         return self.outcome if isinstance(self.outcome, Compiled) else None
 
     @property
-    def rank(self) -> tuple[float, float, bool, int]:
-        """Sorts compiled trials best first: score, tie breaker, then no ACF, then first proposed."""
+    def rank(self) -> tuple[float, bool, bool, float, int]:
+        """Sorts compiled trials best first: score, then own before others, then no ACF, tie breaker, number.
+
+        At an equal score there is no evidence for a change, least of all for one that brings an ACF and the
+        ptxas it needs.
+        """
         if not isinstance(self.outcome, Compiled):
-            return (float("inf"), float("inf"), True, self.number)
-        return (self.outcome.score, self.outcome.tie_breaker, self.acf_sha256 != "", self.number)
+            return (float("inf"), True, True, float("inf"), self.number)
+        changed = self.origin != OWN
+        return (self.outcome.score, changed, bool(self.acf_sha256), self.outcome.tie_breaker, self.number)
 
     def to_json(self) -> dict[str, Any]:
         """This trial in JSON's types."""
@@ -63,23 +74,34 @@ class Trial:
         }
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Trial:
-        """The trial that `to_json` gave; raises KeyError or ValueError for what is none."""
-        outcome: Outcome
-        if fields["outcome"] == "compiled":
-            outcome = Compiled.from_json(fields)
-        else:
-            outcome = Failed(stage=fields["stage"], message=fields["message"])
-        acf = fields["acf"] or {"sha256": "", "name": ""}
+    def from_json(cls, fields: Any) -> Trial:
+        """The trial that `to_json` of this or an older version gave.
+
+        Raises ValueError with what is wrong for anything else, InputError for a trial of a newer format.
+        """
+        version = integer(fields, "format")
+        if version > TRIAL_FORMAT:
+            what = f"the trial has format {version}, this helitune reads up to {TRIAL_FORMAT}"
+            raise InputError(what, next_step="upgrade helitune")
+        acf = optional(mapping, fields, "acf")
         return cls(
-            number=fields["number"],
-            id=fields["id"],
-            origin=fields["origin"],
-            config=fields["config"],
-            acf_sha256=acf["sha256"],
-            acf_name=acf["name"],
-            outcome=outcome,
-            elapsed_s=fields["elapsed_s"],
-            at_s=fields["at_s"],
-            generation=fields.get("generation", 0),
+            number=integer(fields, "number"),
+            id=text(fields, "id"),
+            origin=text(fields, "origin"),
+            config=mapping(fields, "config"),
+            acf_sha256=sha256(acf, "sha256") if acf is not None else "",
+            acf_name=text(acf, "name") if acf is not None else "",
+            outcome=_outcome(fields),
+            elapsed_s=number(fields, "elapsed_s"),
+            at_s=number(fields, "at_s"),
+            generation=integer(fields, "generation") if "generation" in fields else 0,
         )
+
+
+def _outcome(fields: dict[str, Any]) -> Outcome:
+    kind = text(fields, "outcome")
+    if kind == "compiled":
+        return Compiled.from_json(fields)
+    if kind == "failed":
+        return Failed(stage=text(fields, "stage"), message=text(fields, "message"))
+    raise ValueError(f"outcome: {kind!r} is neither 'compiled' nor 'failed'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from helitune.objectives.json_fields import integer, integers, items, sha256, text
 from helitune.search.workload import Argument, ScalarArg, Shape, TensorArg, WorkloadRecord
 
 
@@ -20,16 +21,16 @@ def workload_to_json(record: WorkloadRecord) -> dict[str, Any]:
     }
 
 
-def workload_from_json(fields: dict[str, Any]) -> WorkloadRecord:
-    """The record that `workload_to_json` gave; raises KeyError or TypeError for what is none."""
+def workload_from_json(fields: Any) -> WorkloadRecord:
+    """The record that `workload_to_json` gave; ValueError with what is missing or of another type."""
     return WorkloadRecord(
-        file=fields["file"],
-        kernel=fields["kernel"],
-        source_sha256=fields["source_sha256"],
-        reference=fields["reference"],
-        inputs=fields["inputs"],
-        seed=fields["seed"],
-        shapes=tuple(shape_from_json(shape) for shape in fields["shapes"]),
+        file=text(fields, "file"),
+        kernel=text(fields, "kernel"),
+        source_sha256=sha256(fields, "source_sha256"),
+        reference=text(fields, "reference"),
+        inputs=text(fields, "inputs"),
+        seed=integer(fields, "seed"),
+        shapes=tuple(shape_from_json(shape) for shape in items(fields, "shapes")),
     )
 
 
@@ -38,8 +39,10 @@ def shape_to_json(shape: Shape) -> list[dict[str, Any]]:
     return [_argument_to_json(argument) for argument in shape]
 
 
-def shape_from_json(fields: list[dict[str, Any]]) -> Shape:
-    """The arguments that `shape_to_json` gave."""
+def shape_from_json(fields: Any) -> Shape:
+    """The arguments that `shape_to_json` gave; ValueError with what is missing or of another type."""
+    if not isinstance(fields, list):
+        raise ValueError("shapes: an entry is no list of arguments")
     return tuple(_argument_from_json(argument) for argument in fields)
 
 
@@ -54,12 +57,17 @@ def _argument_to_json(argument: Argument) -> dict[str, Any]:
     }
 
 
-def _argument_from_json(fields: dict[str, Any]) -> Argument:
-    if "dtype" not in fields:
+def _argument_from_json(fields: Any) -> Argument:
+    if isinstance(fields, dict) and "dtype" not in fields:
+        if "value" not in fields or isinstance(fields["value"], list | dict):
+            raise ValueError("shapes: an argument has neither a dtype nor a scalar value")
         return ScalarArg(fields["value"])
-    return TensorArg(
-        dtype=fields["dtype"],
-        shape=tuple(fields["shape"]),
-        strides=tuple(fields["strides"]),
-        values=fields["values"],
+    argument = TensorArg(
+        dtype=text(fields, "dtype"),
+        shape=integers(fields, "shape"),
+        strides=integers(fields, "strides"),
+        values=text(fields, "values"),
     )
+    if len(argument.shape) != len(argument.strides):
+        raise ValueError("strides: not one for each size of shape")
+    return argument

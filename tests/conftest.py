@@ -11,7 +11,7 @@ import pytest
 
 from helitune.acfs.ptxas import Ptxas, find_ptxas
 from helitune.objectives.compile_environment import compile_environment
-from helitune.objectives.worker_pool import WorkerPool, scratch_log
+from helitune.objectives.worker_pool import WorkerPool
 
 ROOT = Path(__file__).parents[1]
 MEMORY_BYTES = 8 << 30
@@ -55,7 +55,7 @@ def start_pool(cache_folder: Path, ptxas: Ptxas, tmp_path_factory: pytest.TempPa
             },
             target="sm_90",
             size=size,
-            log=scratch_log(tmp_path_factory.mktemp("log")),
+            log=tmp_path_factory.mktemp("log") / "workers.log",
             environment=compile_environment(ptxas, os.environ) | (environment or {}),
         )
         started.append(pool)

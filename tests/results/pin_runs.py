@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from helitune.objectives.artifact import Artifact
+from helitune.objectives.check_result import CheckResult
 from helitune.objectives.outcomes import Compiled, Failed
 from helitune.results.run_directory import RunDirectory
 from helitune.results.trial import Trial
@@ -28,6 +29,14 @@ FINGERPRINT = {
     "python": "3.11.7",
     "platform": "linux-x86_64",
 }
+CHECK = CheckResult(
+    agrees=True,
+    reference="file:softmax_reference",
+    shapes=("f16[1024,640]",),
+    rounds=("values 0",),
+    message="softmax agrees with softmax_reference in Helion's interpreter",
+    factors=(4,),
+)
 X = {"dtype": "f16", "shape": [4096, 2560], "strides": [2560, 1], "values": "normal"}
 
 
@@ -130,6 +139,6 @@ def _run_fields(kernel_file: Path) -> dict[str, Any]:
         "evidence": "compiled",
         "fingerprint": FINGERPRINT,
         "acfs": [{"name": "first", "sha256": ACF_SHA256, "arch": ["sm_90"], "toolkit": "13.3"}],
-        "check": {"agrees": True, "message": "softmax agrees"},
+        "check": CHECK.to_json(),
         "status": "done: the budget of 10 candidates is spent",
     }

@@ -1,0 +1,40 @@
+"""The commands of `helitune`, put together."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from . import pin_command, show_command, tune_command
+
+app = typer.Typer(
+    name="helitune",
+    help="Search the kernel config of a Helion kernel jointly with ptxas controls (ACFs), and pin the result.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"helitune {version('helitune')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+tune_command.register(app)
+pin_command.register(app)
+show_command.register(app)

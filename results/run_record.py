@@ -1,0 +1,101 @@
+"""run.json: what a run was asked, on what, in which environment, and how far it came.
+
+Format 1 (first version):
+
+    format        1
+    created       when, as 2026-12-01T10:15:00+0000
+    request       the settings of `tune`: results/request.py
+    workload      the kernel and its calls: results/workload_json.py
+    evidence      "compiled": no run time was taken
+    fingerprint   {arch, ptxas {version, sha256}, packages, python, platform}
+    acfs          {name, sha256, arch, toolkit} of each ACF of the space; the bytes lie in acfs/
+    status        "running", "interrupted", "stopped: WHY" or "done: WHY"
+
+and, where the run came that far, `space`, `own_acfs`, `check` (the verdict on the kernel's source) and `age_s`.
+A reader takes every format up to its own and refuses newer ones.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from helitune.acfs.errors import InputError
+from helitune.objectives.json_fields import integer, items, mapping, sha256, text, texts
+
+from .request import TuneRequest
+from .workload_json import workload_from_json
+
+RUN_FORMAT = 1
+
+_NEXT_STEP = "restore the file, or start a new run"
+
+
+def run_text(fields: dict[str, Any]) -> bytes:
+    """The content of run.json for these fields."""
+    return json.dumps({"format": RUN_FORMAT, **fields}, indent=1).encode() + b"\n"
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """The fields of the run.json at `path`, all that a reader relies on there and of its type.
+
+    Raises InputError for a file that is missing, unreadable, broken or of a newer format.
+    """
+    fields = _read_json(path)
+    try:
+        _require_known(integer(fields, "format"), path)
+        _require_fields(fields)
+    except ValueError as error:
+        raise InputError(
+            f"run.json cannot be read: {error}", where=str(path), next_step=_NEXT_STEP
+        ) from error
+    TuneRequest.from_json(fields["request"], where=str(path))
+    return fields
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        fields = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise InputError(
+            "no run here", where=str(path.parent), next_step="name a run folder or id"
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"cannot read run.json: {error.strerror or error}", where=str(path), next_step=_NEXT_STEP
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"run.json is not JSON: {error}", where=str(path), next_step=_NEXT_STEP) from error
+    if not isinstance(fields, dict):
+        raise InputError("run.json holds no run", where=str(path), next_step=_NEXT_STEP)
+    return fields
+
+
+def _require_known(version: int, path: Path) -> None:
+    if version > RUN_FORMAT:
+        raise InputError(
+            f"the run has format {version}, this helitune reads up to {RUN_FORMAT}",
+            where=str(path),
+            next_step="upgrade helitune",
+        )
+
+
+def _require_fields(fields: dict[str, Any]) -> None:
+    """Raise ValueError for a field that is missing or of another type; the request is read by itself."""
+    for name in ("created", "evidence", "status"):
+        text(fields, name)
+    mapping(fields, "request")
+    workload_from_json(mapping(fields, "workload"))
+    environment = mapping(fields, "fingerprint")
+    text(environment, "arch")
+    mapping(environment, "packages")
+    for name in ("version", "sha256"):
+        text(mapping(environment, "ptxas"), name)
+    for acf in items(fields, "acfs"):
+        text(acf, "name")
+        sha256(acf, "sha256")
+        texts(acf, "arch")
+        text(acf, "toolkit")
+    if "own_acfs" in fields:
+        texts(fields, "own_acfs")
