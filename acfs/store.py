@@ -18,11 +18,14 @@ _NEXT_STEP = f"free some space there, or set {CACHE_VARIABLE} to a folder you ca
 
 
 class AcfStore:
-    """ACFs as `root`/<sha256>.acf. Raises MachineError for a root with white space: Triton splits there."""
+    """ACFs as `root`/<sha256>.acf. Raises MachineError for a root with white space: Triton splits there.
 
-    def __init__(self, root: Path) -> None:
+    `for_triton=False` is for a store that only keeps: its paths never become ptxas options of Triton.
+    """
+
+    def __init__(self, root: Path, *, for_triton: bool = True) -> None:
         self.root = root.absolute()
-        if any(character.isspace() for character in str(self.root)):
+        if for_triton and any(character.isspace() for character in str(self.root)):
             what = f"the ACF store's path has white space, which ptxas options cannot hold: {self.root}"
             raise MachineError(what, next_step=f"set {CACHE_VARIABLE} to a folder without")
 

@@ -104,7 +104,7 @@ def _search(kernel: Path, trials: int, folder: Path) -> str:
     from helitune.cli.reporters import Silent
     from helitune.results.run_directory import create_run
 
-    request = _request(kernel, budget=trials, jobs=len(os.sched_getaffinity(0)))
+    request = _request(kernel, budget=trials, jobs=len(os.sched_getaffinity(0)), timeout_s=10.0)
     started = time.perf_counter()
     tuned = tune(request, create_run(folder), Silent(), resumed=False)
     seconds = time.perf_counter() - started
@@ -115,7 +115,7 @@ def _search(kernel: Path, trials: int, folder: Path) -> str:
     )
 
 
-def _request(kernel: Path, *, budget: int, jobs: int):  # type: ignore[no-untyped-def]
+def _request(kernel: Path, *, budget: int, jobs: int, timeout_s: float = 120.0):  # type: ignore[no-untyped-def]
     from helitune.acfs.pack import shipped_pack
     from helitune.results.request import TuneRequest
 
@@ -134,7 +134,7 @@ def _request(kernel: Path, *, budget: int, jobs: int):  # type: ignore[no-untype
         time_s=None,
         seed=1,
         jobs=jobs,
-        compile_timeout_s=120.0,
+        compile_timeout_s=timeout_s,
         memory_bytes=16 << 30,
         ptxas=None,
     )

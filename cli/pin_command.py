@@ -24,7 +24,6 @@ from .options import Json, PtxasOption, Quiet, RunArgument
 from .show_command import find_trial
 from .tune_report import shown_config, shown_number
 
-
 WIDTH = 100
 """Columns of a row that is wrapped."""
 

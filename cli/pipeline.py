@@ -184,7 +184,7 @@ def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, 
         run.write_run({**run.run(), "request": request.to_json(), "status": "running"})
         return
     own = {b.candidate.acf.sha256: b.candidate.acf for b in session.baselines() if b.candidate.acf.sha256}
-    kept = AcfStore(run.acfs)
+    kept = AcfStore(run.acfs, for_triton=False)
     for acf in (*session.space.acfs[1:], *own.values()):
         kept.add(acf)
     run.write_run(

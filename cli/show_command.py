@@ -14,6 +14,7 @@ from helitune.results.run_directory import find_run
 from helitune.results.trial import Trial
 
 from .options import Json, RunArgument
+from .trial_report import print_trial
 from .tune_report import print_ranking, summary
 
 
@@ -35,7 +36,10 @@ def show(
     fields, trials = found.run(), found.trials()
     if explain is not None:
         trial = find_trial(trials, explain, str(found.path))
-        print(json_text.dumps(trial.to_json(), indent=None if json else 1))
+        if json:
+            print(json_text.dumps(trial.to_json()))
+        else:
+            print_trial(trial, fields)
         return
     if json:
         print(json_text.dumps(summary(found.id, fields, trials, rank(trials))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -92,12 +93,11 @@ def tune(
         run = find_run(Path.cwd(), resume or None)
         run.lock()
         request = TuneRequest.from_json(run.run()["request"])
-        given = _given(context)
         request = replace(
             request,
-            budget=budget if "budget" in given else request.budget,
+            budget=budget if "budget" in _given(context) else request.budget,
             time_s=durations.seconds(time, "--time") if time else request.time_s,
-            jobs=jobs or len(os.sched_getaffinity(0)),
+            jobs=jobs or _cores(),
         )
         report_tuned(pipeline.tune(request, run, reporter, resumed=True), json=json)
         return
@@ -116,7 +116,7 @@ def tune(
         budget=budget,
         time_s=durations.seconds(time, "--time") if time else None,
         seed=seed,
-        jobs=jobs or len(os.sched_getaffinity(0)),
+        jobs=jobs or _cores(),
         compile_timeout_s=durations.seconds(compile_timeout, "--compile-timeout"),
         memory_bytes=durations.memory_bytes(compile_memory, "--compile-memory"),
         ptxas=str(Path(ptxas).absolute()) if ptxas else None,
@@ -128,7 +128,13 @@ def tune(
     report_tuned(_new_run(request, reporter), json=json)
 
 
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 _WITH_RESUME = {"resume", "budget", "time", "jobs", "json", "quiet"}
+_SPELLED = {"kernel_file": "FILE", "settings": "--set"}
 
 
 def _given(context: typer.Context) -> set[str]:
@@ -144,9 +150,7 @@ def _require_resumable(context: typer.Context) -> None:
     """Raise InputError for settings that a run has already: they cannot change in the middle."""
     others = sorted(_given(context) - _WITH_RESUME)
     if others:
-        spelled = ", ".join(
-            "FILE" if name == "kernel_file" else f"--{name.replace('_', '-')}" for name in others
-        )
+        spelled = ", ".join(_SPELLED.get(name, f"--{name.replace('_', '-')}") for name in others)
         raise InputError(
             f"a resumed run keeps its settings: {spelled} cannot be given",
             where="--resume",
@@ -161,12 +165,9 @@ def _new_run(request: TuneRequest, reporter: pipeline.Reporter) -> pipeline.Tune
     finally:
         if not (run.path / "run.json").exists():  # nothing was found out: leave nothing behind
             shutil.rmtree(run.path, ignore_errors=True)
-            for folder in (
-                run.path.parent,
-                run.path.parent.parent,
-            ):  # .helitune/runs, where this was the first
-                if not any(folder.iterdir()):
-                    folder.rmdir()
+            with contextlib.suppress(OSError):  # not empty: other runs are there
+                run.path.parent.rmdir()
+                run.path.parent.parent.rmdir()
 
 
 def _split(text: str | None) -> tuple[Path, str | None]:

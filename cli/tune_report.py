@@ -129,8 +129,11 @@ def _print_best(ranking: Ranking) -> None:
     print(f"best config, where it differs from own: {shown_config(changed) if changed else 'nowhere'}")
     if ranking.ties:
         print(
-            f"{len(ranking.ties)} other candidate(s) score the same; ties go to fewer issue cycles, then no ACF"
+            f"{len(ranking.ties)} other candidate(s) score the same: ties go to the own config, then to no ACF, "
+            "then to fewer issue cycles"
         )
+    if at_memory_bound(ranking.best):
+        print("the best is charged what the workload's bytes cost and no more: nothing can rank above it")
 
 
 _ABSENT = object()

@@ -192,7 +192,7 @@ class Session:
 
 def stored_acfs(folder: Path, listed: Sequence[dict[str, Any]]) -> tuple[Acf, ...]:
     """The ACFs that a run recorded in run.json, from its own folder; InputError for one missing or altered."""
-    store = AcfStore(folder)
+    store = AcfStore(folder, for_triton=False)
     acfs = [
         Acf(
             name=entry["name"],

@@ -73,6 +73,33 @@ def test_wrong_structures() -> None:
     assert reason(None, None) == "ok"
 
 
+@pytest.mark.parametrize(
+    ("candidate", "reference", "line"),
+    [
+        ((1, 2), 1, "the kernel returns 2 outputs, the reference 1"),
+        (1, [1, 2, 3], "the kernel returns 1 output, the reference 3"),
+        (None, 1, "the kernel returns nothing, the reference 1 output"),
+        ((1, 2), None, "the kernel returns 2 outputs, the reference nothing"),
+        ({"a": 1, "c": 2}, {"b": 1, "c": 2}, "the kernel returns output a, the reference output b"),
+        (1, (1,), "the kernel returns output, the reference output 0"),
+    ],
+)
+def test_another_number_of_outputs_in_words(candidate: Any, reference: Any, line: str) -> None:
+    worst = compare(candidate, reference, None).worst
+    assert worst is not None and worst.line() == line
+
+
+def test_only_what_is_returned_is_counted() -> None:
+    def fills(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x.add_(1)
+        return x * 2, x * 3
+
+    arguments = [torch.randn(8)]
+    expected = expected_outputs(lambda x: x.add_(1) * 2, arguments)
+    worst = compare_outputs(call_on_copies(fills, arguments), expected, ["x"]).worst
+    assert worst is not None and worst.line() == "the kernel returns 2 outputs, the reference 1"
+
+
 def test_plain_python_outputs() -> None:
     assert reason((1, "a", 0.1), (1, "a", 0.1 + 1e-9)) == "ok"
     assert reason(2, 1) == "value"

@@ -110,8 +110,9 @@ def test_an_imported_kernel_counts_only_where_there_is_no_own() -> None:
 def test_no_reference_names_both_ways_out() -> None:
     error = refusal("two_kernels.py", "add_one", None, "f16[8]")
     assert error.what.startswith("no reference for add_one")
-    assert "--reference NAME (perhaps add_reference or baseline_add_one)" in error.next_step
-    assert "--reference self" in error.next_step
+    # the one named after this kernel first
+    names = "by the names, perhaps --reference baseline_add_one or --reference add_reference, or take"
+    assert names in error.next_step and "--reference self" in error.next_step
 
 
 def test_several_references_are_listed() -> None:
@@ -155,6 +156,51 @@ def test_a_model_is_built_from_its_own_arguments_and_follows_the_inputs() -> Non
         output = workload.reference(x.to(dtype))
         assert output.dtype == dtype
         assert torch.equal(output, x.to(dtype))
+
+
+def with_reference(folder: Path, definition: str) -> InputError | None:
+    """What loading says of a reference `judge`, defined after a kernel scale(x, factor=2.0)."""
+    file = folder / "fitting.py"
+    file.write_text((KERNELS / "plain.py").read_text() + "\n\n" + definition)
+    try:
+        load_workload(file, None, "judge", ["f16[8]"])
+    except InputError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("definition", "takes"),
+    [
+        ("def judge(x: torch.Tensor): pass", "(x)"),
+        ("def judge(x, y, z=1, *, w): pass", "(x, y, z=1, *, w)"),
+        ("judge = lambda: None", "()"),
+        ("class judge(torch.nn.Module):\n    def forward(self, x): pass", "(x)"),
+    ],
+)
+def test_a_reference_that_does_not_fit_the_arguments(tmp_path: Path, definition: str, takes: str) -> None:
+    error = with_reference(tmp_path, definition)
+    assert error is not None
+    assert error.what == f"the reference judge takes {takes}, the kernel scale is called with (x, factor)"
+    file, _, line = error.where.rpartition(":")
+    assert file == str(tmp_path / "fitting.py")
+    source = Path(file).read_text().splitlines()
+    assert definition.splitlines()[-1] == source[int(line) - 1]
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "def judge(x, factor): pass",
+        "def judge(*tensors): pass",
+        "judge = torch.mul",
+        "judge = torch.nn.ReLU()",
+        "class judge(torch.nn.Module):\n    def forward(self, x, factor, more=None): pass",
+        "import functools\njudge = functools.partial(torch.nn.functional.softmax, dim=-1, _stacklevel=3)",
+    ],
+)
+def test_a_reference_that_may_fit_is_taken(tmp_path: Path, definition: str) -> None:
+    assert with_reference(tmp_path, definition) is None
 
 
 # ---- inputs
@@ -221,6 +267,6 @@ def test_a_default_that_args_cannot_say_is_passed_but_not_recorded(tmp_path: Pat
     source = (KERNELS / "plain.py").read_text()
     source = source.replace("factor: float = 2.0)", "factor: float = 2.0, after=torch.relu)")
     (tmp_path / "with_callable.py").write_text(source)
-    workload = load_workload(tmp_path / "with_callable.py", None, None, ["f16[8]"])
+    workload = load_workload(tmp_path / "with_callable.py", None, "self", ["f16[8]"])
     assert workload.shapes == ((TensorArg("f16", (8,), (1,)), ScalarArg(2.0)),)
     assert workload.make_inputs(0, device="cpu")[1:] == [2.0, torch.relu]

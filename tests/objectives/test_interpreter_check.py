@@ -18,8 +18,10 @@ import pytest
 
 from helitune.acfs.errors import InputError, MachineError
 from helitune.objectives.agreement_record import OutputAgreement
+from helitune.objectives.agreement_words import LONGEST_SHAPE, circumstances, shortened
 from helitune.objectives.check_child import run_check, start_check
 from helitune.objectives.check_result import CheckRequest, CheckResult
+from helitune.objectives.check_rounds import rounds
 
 ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "tests" / "fixtures" / "kernels"
@@ -57,20 +59,20 @@ def test_every_example_agrees_in_the_child(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fixture", "found_in", "reason"),
+    ("fixture", "found_in", "reason", "words"),
     [
-        ("off_by_one", "values 0", "value"),
-        ("missing_gelu_term", "values 0", "value"),
-        ("missing_rescale", "tiles in halves", "value"),
-        ("missing_eps", "zeros", "nan"),
-        ("softmax_without_max", "large values", "nan"),
+        ("off_by_one", "values 0", "value", "with random inputs (draw 1): "),
+        ("missing_gelu_term", "values 0", "value", "with random inputs (draw 1): "),
+        ("missing_rescale", "tiles in halves", "value", "with tiles of half the size: "),
+        ("missing_eps", "zeros", "nan", "with zeros: "),
+        ("softmax_without_max", "large values", "nan", "with inputs × 64: "),
     ],
 )
-def test_a_wrong_kernel_is_caught(check, fixture: str, found_in: str, reason: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_wrong_kernel_is_caught(check, fixture: str, found_in: str, reason: str, words: str) -> None:  # type: ignore[no-untyped-def]
     result = check(request(fixture))
     assert not result.agrees
     assert result.rounds[-1] == found_in
-    assert f"round {found_in}" in result.message
+    assert words in result.message and len(result.message) < 200
     assert result.worst is not None and result.worst.reason == reason
     assert CheckResult.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False))) == result
 
@@ -105,6 +107,8 @@ def test_every_shape_is_checked(check) -> None:  # type: ignore[no-untyped-def]
     result = check(request("fixed_size", X, "f16[1024,4096]", kernel="double", reference="plain"))
     assert result.agrees
     assert result.shapes == (X, "f16[512,2048]")
+    assert result.factors == (1, 2)
+    assert result.shown_shapes == f"{X}, f16[512,2048] (scaled down)"
 
 
 @pytest.mark.slow
@@ -123,6 +127,16 @@ def test_a_reference_that_never_runs_is_an_input_error_with_its_line(check) -> N
         check(request("fixed_size", X, kernel="double", reference="raising"))
     assert "not implemented yet" in error.value.what
     assert "check_fixed_size.py:" in error.value.where
+    assert "raised at" not in error.value.what
+
+
+@pytest.mark.slow
+def test_a_call_that_fails_in_our_own_file_names_no_place_there(check) -> None:  # type: ignore[no-untyped-def]
+    # a builtin has no signature to compare, and no frame of its own
+    with pytest.raises(InputError) as error:
+        check(request("fixed_size", X, kernel="double", reference="torch:add"))
+    assert "TypeError: add()" in error.value.what and "raised at" not in error.value.what
+    assert error.value.where == str(KERNELS / "check_fixed_size.py")
 
 
 @pytest.mark.slow
@@ -219,6 +233,29 @@ def test_request_and_result_survive_json() -> None:
     result = CheckResult(False, "file:plain", (X,), ("values 0",), "wrong", worst, ("a note",))
     assert CheckResult.from_json(json.loads(json.dumps(result.to_json()))) == result
     assert result.evidence == "interpreter"
+
+
+def test_a_result_without_factors_is_an_older_one() -> None:
+    result = CheckResult(True, "self", (X, "f16[8]"), (), "agrees", factors=(4, 1))
+    assert result.shown_shapes == f"{X} (scaled down), f16[8]"
+    record = result.to_json()
+    assert CheckResult.from_json(json.loads(json.dumps(record))) == result
+    del record["factors"]
+    older = CheckResult.from_json(record)
+    assert (older.factors, older.shown_shapes) == ((), f"{X}, f16[8]")
+
+
+@pytest.mark.parametrize("alterable", [True, False])
+def test_every_round_has_words_of_its_own(alterable: bool) -> None:
+    names = [plan.name for plan in rounds(2, alterable=alterable)]
+    words = [circumstances(name) for name in names]
+    assert len({*words}) == len(names) and all(text.startswith("with ") for text in words)
+    assert words[1] == "with random inputs (draw 2)"
+
+
+def test_a_long_shape_does_not_make_a_long_message() -> None:
+    assert shortened(X) == X
+    assert len(shortened(" ".join([X] * 9))) == LONGEST_SHAPE
 
 
 def test_the_main_process_side_does_not_import_torch() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pin_runs import ACF, ACF_SHA256, BETTER, FINGERPRINT, OWN, failed, make_run, trial
+from pin_runs import ACF, ACF_SHA256, BETTER, CHECK, FINGERPRINT, OWN, failed, make_run, trial
 
 from helitune.acfs.errors import InputError, NegativeVerdict
 from helitune.results.pin_choice import acf_content, choose_trial, make_pin
@@ -61,6 +61,13 @@ def test_a_source_that_disagrees_is_not_pinned(tmp_path: Path, agrees: object) -
     run = make_run(tmp_path, [OWN, BETTER], check={"agrees": agrees, "message": "off by one"})
     with pytest.raises(NegativeVerdict, match="off by one"):
         choose_trial(run, run.trials(), BETTER)
+
+
+@pytest.mark.parametrize("missing", ["shapes", "reference"])
+def test_a_broken_check_is_an_input_error(tmp_path: Path, missing: str) -> None:
+    run = make_run(tmp_path, [OWN, BETTER], check={**CHECK.to_json(), missing: None})
+    with pytest.raises(InputError, match="verdict on the kernel's source is broken"):
+        choose_trial(run, run.trials(), None)
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted"])

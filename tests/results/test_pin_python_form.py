@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import shutil
@@ -12,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pin_runs import ACF, ACF_SHA256, BETTER, FINGERPRINT, OWN, make_run
+from pin_runs import ACF, ACF_SHA256, BETTER, CHECK, FINGERPRINT, OWN, make_run
 
 from helitune.results.pin import Pin
 from helitune.results.pin_choice import make_pin
-from helitune.results.pin_python_form import literal, module_name, python_text
+from helitune.results.pin_python_form import PTXAS_VARIABLES, literal, module_name, python_text, verified
 from helitune.search.args import parse_args
 
 CONFIG: dict[str, Any] = {
@@ -71,12 +72,29 @@ def test_it_needs_nothing_of_ours_and_is_short(pin: Pin) -> None:
 def test_nothing_of_the_acf_is_left_without_one(pin: Pin) -> None:
     text = python_text(replace(pin, acf=None), Path("softmax.py")).lower()
     assert "acf" not in text and "secrets" not in text and "$" not in text
+    # any ptxas will do
+    assert "ptxas" not in text and "import os" not in text
 
 
 def test_it_names_the_acf_by_its_content_and_no_absolute_path(pin: Pin) -> None:
     text = python_text(pin, Path("/home/someone/softmax.py"))
     assert f'ACF_SHA256 = "{ACF_SHA256}"' in text
     assert "/home/someone" not in text
+
+
+def test_it_says_what_was_verified_on_which_shapes(pin: Pin) -> None:
+    (documentation, *_) = python_text(pin, Path("softmax.py")).split("import hashlib")
+    assert "agree with softmax_reference on f16[1024,640] (scaled down)." in " ".join(documentation.split())
+    many = replace(CHECK, reference="self", shapes=tuple(f"f16[{n}]" for n in range(8)), factors=(1,) * 8)
+    (_, outputs) = verified(replace(pin, check=many.to_json()))
+    assert outputs.endswith("without a reference, on f16[0], f16[1], f16[2] and 5 more")
+
+
+def test_its_documentation_survives_any_shape(pin: Pin) -> None:
+    odd = replace(CHECK, shapes=('f16[8] \'""" \\N\'',), factors=(1,))
+    text = python_text(replace(pin, check=odd.to_json()), Path("softmax.py"))
+    documentation = ast.get_docstring(ast.parse(text))
+    assert documentation is not None and odd.shown_shapes in documentation
 
 
 @pytest.mark.skipif(shutil.which("ruff", path=str(Path(sys.executable).parent)) is None, reason="needs ruff")
@@ -184,9 +202,33 @@ answer = [same, [str(w.message) for w in caught], pin.check_environment()]
 """
     same, messages, changed = run_with(path, code)
     assert same and len(messages) == 1 and "pin of softmax not used" in messages[0]
-    assert "helion: 1.4.0 → " in changed[0]
-    # this process was given no ptxas, and it sees no GPU or another one than an sm_90 with that ptxas
-    assert {"TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"} <= {line.split(":")[0] for line in changed}
+    assert "helion 1.4.0 → " in changed[0] and messages[0].endswith("; ".join(changed))
+    # this process was given no ptxas
+    for name in PTXAS_VARIABLES:
+        assert f"{name} ptxas 13.3.73 → not set" in changed
+    assert "[" not in messages[0] and "→ ;" not in messages[0]
+
+
+@pytest.mark.slow
+def test_what_is_missing_elsewhere_is_said_in_words(pin: Pin, tmp_path: Path) -> None:
+    path = python_file(pin, tmp_path / "pins")
+    no_ptxas, old = tmp_path / "folder", tmp_path / "ptxas"
+    no_ptxas.mkdir()
+    old.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.8, V12.8.93'\n")
+    old.chmod(0o755)
+    (tmp_path / "softmax.py").write_text("def fn(x):\n    return x\n")
+    code = f"""
+torch.cuda.is_available = lambda: False
+pin.check_environment.__globals__["ENVIRONMENT"]["no_such_package"] = "1.0"
+kernel = types.SimpleNamespace(**runpy.run_path({str(tmp_path / "softmax.py")!r}))
+answer = pin.check_environment(kernel)
+"""
+    changed = run_with(path, code, **dict(zip(PTXAS_VARIABLES, map(str, (old, no_ptxas)), strict=True)))
+    assert "gpu sm_90 → no GPU" in changed
+    assert f"{PTXAS_VARIABLES[0]} ptxas 13.3.73 → ptxas 12.8.93" in changed
+    assert f"{PTXAS_VARIABLES[1]} ptxas 13.3.73 → no ptxas ({no_ptxas})" in changed
+    assert "softmax.py edited" in changed
+    assert "no_such_package 1.0 → none" in changed
 
 
 @pytest.mark.slow

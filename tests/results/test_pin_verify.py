@@ -163,7 +163,7 @@ def test_it_leaves_nothing_but_the_pin(original: Workspace) -> None:
     assert found == {f"{STEM}.json", f"{STEM}.helion.json", f"{STEM}.py", acf.file, "NOTICE"}
 
 
-def test_what_it_prints(workspace: Workspace) -> None:
+def test_what_it_prints(workspace: Workspace, ptxas: Ptxas) -> None:
     done = workspace.helitune("pin", "-o", "out")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -172,6 +172,12 @@ def test_what_it_prints(workspace: Workspace) -> None:
     assert re.search(rf"^  identity +{identity}$", done.stdout, re.MULTILINE)
     assert re.search(r"^  evidence +compiled: issue_slots .* cycles.*no run time", done.stdout, re.MULTILINE)
     assert "speedup" not in done.stdout.lower()
+    assert re.search(
+        rf"^  needs .* set to a ptxas 13\.\d+\.\d+, here {ptxas.path}$", done.stdout, re.MULTILINE
+    )
+    assert f"{STEM}.helion.json holds the ACF's absolute path" in done.stdout
+    assert "where it differs from the kernel's own: " in done.stdout and "full config in" in done.stdout
+    assert "(scaled down)" in done.stdout
 
 
 def test_the_same_seed_gives_the_same_pin(original: Workspace, tmp_path: Path) -> None:
