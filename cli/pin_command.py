@@ -15,10 +15,10 @@ from helitune.results.fingerprint import fingerprint
 from helitune.results.pin import Pin
 from helitune.results.pin_choice import choose_trial, make_pin
 from helitune.results.pin_forms import Place, shown_shapes
-from helitune.results.pin_python_form import PTXAS_VARIABLES, verified
+from helitune.results.pin_python_form import PTXAS_VARIABLES, agreed
 from helitune.results.pin_verify import write_verified
 from helitune.results.ranking import rank
-from helitune.results.run_directory import find_run
+from helitune.results.run_directory import find_run, working_folder
 
 from .options import Json, PtxasOption, Quiet, RunArgument
 from .show_command import find_trial
@@ -52,7 +52,7 @@ def pin(
     All that is written is read back and compiled by plain Helion, with empty caches, to the same code as in
     the run; else nothing is written.
     """
-    found = find_run(Path.cwd(), run)
+    found = find_run(working_folder(), run)
     fields, trials = found.run(), found.trials()
     asked = find_trial(trials, trial, str(found.path)) if trial is not None else None
     chosen = choose_trial(found, trials, asked)
@@ -99,8 +99,8 @@ def _print_pin(written: Pin, place: Place, own_config: dict[str, object], ptxas:
             "after moving the folder use the .py form, or pin again"
         )
     print(f"  evidence   {written.evidence}: {_objective(written)}; no run time was taken")
-    for sentence in verified(written):
-        _print_row("verified", sentence)
+    forms = f"{place.helion.name} and {place.python.name}"
+    _print_row("verified", f"plain Helion compiles {forms} to the code that was ranked; {agreed(written)}")
     for note in written.notes:
         print(f"  note       {note}")
     print(f"  identity   {written.identity()}")
@@ -140,5 +140,5 @@ def _values(values: list[float]) -> str:
 
 
 def _from_here(path: Path) -> str:
-    here = Path.cwd()
+    here = working_folder()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

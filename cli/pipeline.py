@@ -171,7 +171,7 @@ class SourceVerdict:
         self._reporter.checked(result)
         if not result.agrees:
             raise NegativeVerdict(
-                f"the kernel's source disagrees with the reference: {result.message}",
+                result.message,
                 where="Helion's interpreter",
                 next_step="correct the kernel or its reference; its candidates are not worth ranking",
             )

@@ -85,7 +85,7 @@ class Plain:
     def checked(self, result: CheckResult) -> None:
         verdict = "agrees with the reference" if result.agrees else "DISAGREES with the reference"
         self.say(
-            f"source {verdict} in Helion's interpreter ({len(result.rounds)} rounds on {', '.join(result.shapes)})"
+            f"source {verdict} in Helion's interpreter ({len(result.rounds)} rounds on {result.shown_shapes})"
         )
         for note in result.notes:
             self.say(f"  note: {note}")

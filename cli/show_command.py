@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json as json_text
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from helitune.acfs.errors import InputError
 from helitune.results.ranking import rank
-from helitune.results.run_directory import find_run
+from helitune.results.run_directory import find_run, working_folder
 from helitune.results.trial import Trial
 
 from .options import Json, RunArgument
@@ -32,7 +31,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show the ranking of a run, or one of its trials."""
-    found = find_run(Path.cwd(), run)
+    found = find_run(working_folder(), run)
     fields, trials = found.run(), found.trials()
     if explain is not None:
         trial = find_trial(trials, explain, str(found.path))

@@ -16,7 +16,7 @@ from helitune.acfs.errors import InputError
 from helitune.acfs.pack import resolve_pack
 from helitune.objectives.compiled_objectives import DEFAULT_OBJECTIVE
 from helitune.results.request import TuneRequest
-from helitune.results.run_directory import create_run, find_run
+from helitune.results.run_directory import create_run, find_run, working_folder
 
 from . import durations, pipeline
 from .options import Json, PtxasOption, Quiet
@@ -90,7 +90,7 @@ def tune(
     reporter = make_reporter(json=json, quiet=quiet)
     if resume is not None:
         _require_resumable(context)
-        run = find_run(Path.cwd(), resume or None)
+        run = find_run(working_folder(), resume or None)
         run.lock()
         request = TuneRequest.from_json(run.run()["request"])
         request = replace(
@@ -159,7 +159,7 @@ def _require_resumable(context: typer.Context) -> None:
 
 
 def _new_run(request: TuneRequest, reporter: pipeline.Reporter) -> pipeline.Tuned:
-    run = create_run(Path.cwd())
+    run = create_run(working_folder())
     try:
         return pipeline.tune(request, run, reporter, resumed=False)
     finally:

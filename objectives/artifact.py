@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .json_fields import finite, integer, integers, items, number, sha256
+from .json_fields import finite, integer, integers, items, number, text
 
 _TUPLES = ("grid", "underived")
 _PAIRS = ("histogram", "weights")
@@ -70,8 +70,8 @@ class Artifact:
         Raises ValueError with the field that is missing or of another type.
         """
         return cls(
-            ptx_sha256=sha256(fields, "ptx_sha256"),
-            code_sha256=sha256(fields, "code_sha256"),
+            ptx_sha256=text(fields, "ptx_sha256"),
+            code_sha256=text(fields, "code_sha256"),
             registers=integer(fields, "registers"),
             stack_bytes=integer(fields, "stack_bytes"),
             spill_store_bytes=integer(fields, "spill_store_bytes"),

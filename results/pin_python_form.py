@@ -41,7 +41,7 @@ def python_text(pin: Pin, kernel_file: Path) -> str:
         kernel=pin.kernel,
         gpu=pin.gpu,
         evidence=pin.evidence,
-        verified=_docstring(verified(pin)),
+        verified=_verified(pin),
         kernel_literal=literal(pin.kernel),
         module=literal(module_name(kernel_file)),
         config="".join(f"    {k}={literal(v, len(k) + 5, 4)},\n" for k, v in pin.config.items()),
@@ -51,23 +51,20 @@ def python_text(pin: Pin, kernel_file: Path) -> str:
     )
 
 
-def verified(pin: Pin) -> list[str]:
-    """What was verified of a pin, as sentences."""
+def agreed(pin: Pin) -> str:
+    """How the kernel's source was checked, as a clause: with which reference, on which shapes."""
     check = CheckResult.from_json(pin.check)
     judge = check.reference.removeprefix("file:")
     against = "between two tile sizes, without a reference," if judge == "self" else f"with {judge}"
     more = len(check.shapes) - _SHAPES_NAMED
     named = replace(check, shapes=check.shapes[:_SHAPES_NAMED], factors=check.factors[:_SHAPES_NAMED])
     shapes = named.shown_shapes + (f" and {more} more" if more > 0 else "")
-    return [
-        "plain Helion compiles it, for these shapes, to the code that was ranked",
-        f"the source's outputs, in Helion's interpreter, agree {against} on {shapes}",
-    ]
+    return f"the source's outputs, in Helion's interpreter, agree {against} on {shapes}"
 
 
-def _docstring(sentences: list[str]) -> str:
-    """Wrapped text that may stand in a docstring whatever it holds."""
-    text = f"Verified: {'; '.join(sentences)}."
+def _verified(pin: Pin) -> str:
+    """What was verified, wrapped; it may stand in a docstring whatever it holds."""
+    text = f"Verified: plain Helion compiles it, for SHAPES, to the code that was ranked; {agreed(pin)}."
     lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
 

@@ -87,4 +87,4 @@ def failures(trials: Sequence[Trial]) -> list[FailureKind]:
 
 def at_memory_bound(trial: Trial) -> bool:
     """Whether the model charges the trial exactly what its bytes cost, on every shape: nothing can score lower."""
-    return trial.compiled is not None and all(bound == "memory" for bound in trial.compiled.bounds)
+    return trial.compiled is not None and set(trial.compiled.bounds) == {"memory"}

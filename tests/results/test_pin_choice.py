@@ -63,9 +63,9 @@ def test_a_source_that_disagrees_is_not_pinned(tmp_path: Path, agrees: object) -
         choose_trial(run, run.trials(), BETTER)
 
 
-@pytest.mark.parametrize("missing", ["shapes", "reference"])
-def test_a_broken_check_is_an_input_error(tmp_path: Path, missing: str) -> None:
-    run = make_run(tmp_path, [OWN, BETTER], check={**CHECK.to_json(), missing: None})
+@pytest.mark.parametrize("field", ["shapes", "rounds", "notes"])
+def test_a_broken_check_is_an_input_error(tmp_path: Path, field: str) -> None:
+    run = make_run(tmp_path, [OWN, BETTER], check={**CHECK.to_json(), field: None})
     with pytest.raises(InputError, match="verdict on the kernel's source is broken"):
         choose_trial(run, run.trials(), None)
 
