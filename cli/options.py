@@ -1,4 +1,8 @@
-"""Options that several commands share, spelled and explained once."""
+"""Options that several commands share, spelled and explained once.
+
+Every option of every command spells its name: typer 0.27 makes `--TRIAL` of a parameter `trial` whose metavar is
+TRIAL.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result onl
 PtxasOption = Annotated[
     str | None,
     typer.Option(
-        metavar="PATH", help="The ptxas to use instead of nvidia-cuda-nvcc's (or set HELITUNE_PTXAS)."
+        "--ptxas",
+        metavar="PATH",
+        help="The ptxas to use instead of nvidia-cuda-nvcc's (or set HELITUNE_PTXAS).",
     ),
 ]

@@ -41,7 +41,9 @@ def pin(
     ] = Path("pins"),
     trial: Annotated[
         str | None,
-        typer.Option(metavar="TRIAL", help="Pin this trial, by number or id, instead of the best."),
+        typer.Option(
+            "--trial", metavar="TRIAL", help="Pin this trial, by number or id, instead of the best."
+        ),
     ] = None,
     ptxas: PtxasOption = None,
     json: Json = False,

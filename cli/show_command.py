@@ -26,7 +26,9 @@ def show(
     run: RunArgument = None,
     explain: Annotated[
         str | None,
-        typer.Option(metavar="TRIAL", help="One trial, by number or id, with all that is known of it."),
+        typer.Option(
+            "--explain", metavar="TRIAL", help="One trial, by number or id, with all that is known of it."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -38,42 +38,68 @@ def tune(
     ] = None,
     args: Annotated[
         list[str] | None,
-        typer.Option(metavar="ARGS", help="The arguments of one call, as 'f16[4096,2560] 1e-5'; repeatable."),
+        typer.Option(
+            "--args", metavar="ARGS", help="The arguments of one call, as 'f16[4096,2560] 1e-5'; repeatable."
+        ),
     ] = None,
     reference: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The PyTorch reference: NAME, module:function, or self."),
+        typer.Option(
+            "--reference", metavar="NAME", help="The PyTorch reference: NAME, module:function, or self."
+        ),
     ] = None,
     acf_pack: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR|ZIP", help="ACFs to search; a shipped pack by name; repeatable."),
+        typer.Option(
+            "--acf-pack", metavar="DIR|ZIP", help="ACFs to search; a shipped pack by name; repeatable."
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Try packs made for another ptxas or architecture.")
     ] = False,
-    target: Annotated[str, typer.Option(metavar="ARCH", help="Architecture to compile for.")] = "sm_90",
-    strategy: Annotated[str, typer.Option(metavar="NAME", help="compileiq, random or grid.")] = "compileiq",
+    target: Annotated[
+        str, typer.Option("--target", metavar="ARCH", help="Architecture to compile for.")
+    ] = "sm_90",
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="NAME", help="compileiq, random or grid.")
+    ] = "compileiq",
     objective: Annotated[
-        str, typer.Option(metavar="NAME", help="issue_slots, spills, registers, instructions or occupancy.")
+        str,
+        typer.Option(
+            "--objective", metavar="NAME", help="issue_slots, spills, registers, instructions or occupancy."
+        ),
     ] = DEFAULT_OBJECTIVE,
     budget: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Candidates to compile, baselines aside.")
+        int, typer.Option("--budget", metavar="N", min=0, help="Candidates to compile, baselines aside.")
     ] = 100,
     time: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Stop after 90s, 10m, 1h; baselines aside.")
+        str | None,
+        typer.Option("--time", metavar="DURATION", help="Stop after 90s, 10m, 1h; baselines aside."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**63 - 1, help="Same seed, same search.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Same seed, same search.")
+    ] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=V[,V…]", help="Narrow the space: num_warps=4,8; repeatable."),
     ] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=0, help="Compile processes; 0 for all cores.")] = 0,
-    compile_timeout: Annotated[str, typer.Option(metavar="DURATION", help="For one candidate.")] = "30s",
-    compile_memory: Annotated[str, typer.Option(metavar="SIZE", help="For one compile process.")] = "8G",
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=0, help="Compile processes; 0 for all cores.")
+    ] = 0,
+    compile_timeout: Annotated[
+        str, typer.Option("--compile-timeout", metavar="DURATION", help="For one candidate.")
+    ] = "30s",
+    compile_memory: Annotated[
+        str, typer.Option("--compile-memory", metavar="SIZE", help="For one compile process.")
+    ] = "8G",
     ptxas: PtxasOption = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Go on with a run ('' for the newest); no other setting."),
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Go on with a run ('' for the newest), maybe with a new --budget or --time.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool,

@@ -38,11 +38,11 @@ class Effect:
     offset_sd: Floats
     autocorrelation: Floats
 
-    def p_above(self, delta: ArrayLike) -> Floats:
+    def p_above(self, delta: Floats | float) -> Floats:
         """The one-sided p of "the effect is at most `delta`"."""
         return statistics.upper_tail((self.point - delta) / self.error, self.df)
 
-    def p_below(self, delta: ArrayLike) -> Floats:
+    def p_below(self, delta: Floats | float) -> Floats:
         """The one-sided p of "the effect is at least -`delta`"."""
         return statistics.upper_tail((-self.point - delta) / self.error, self.df)
 
@@ -55,8 +55,8 @@ class Effect:
 def estimate(
     log_ratios: ArrayLike,
     *,
-    offset_variance: ArrayLike,
-    offset_noise: ArrayLike,
+    offset_variance: Floats | float,
+    offset_noise: Floats | float,
     offsets: int,
     shared: float,
     nuisance_level: float,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,10 @@ def reference() -> str:
 
 def test_the_command_reference_is_current() -> None:
     assert (ROOT / "docs" / "cli.md").read_text() == reference(), "run: make docs"
+
+
+def test_options_are_spelled_in_small_letters() -> None:
+    assert not re.findall(r"--[A-Z]\w*", reference())
 
 
 def test_the_readme_names_every_command() -> None:
