@@ -7,7 +7,8 @@ For each kernel, at its own config, and for each ACF of the shipped pack in turn
   new ACF   a candidate whose config is known: what the search pays for one more ACF
   full      the same candidate from nothing: Helion, Triton and ptxas, as plain Helion compiles it
 All three run in this order for each ACF, one process at a time, with nothing of theirs in any cache.
-Then a search of --trials candidates, and the peak memory of the process that leads it.
+Then a search of --trials candidates of softmax (with blocks of at most 8 rows, which compile fast), and the peak
+memory of the process that leads it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+FAST = ("block_sizes=1,2,4,8", "reduction_loops=null")
 
 
 def main() -> None:
@@ -36,7 +38,7 @@ def main() -> None:
         for kernel in arguments.kernels:
             print(_row(kernel, arguments.acfs, Path(folder)), flush=True)
         if arguments.trials:
-            print(_search(arguments.kernels[0], arguments.trials, Path(folder)))
+            print(_search(EXAMPLES / "softmax.py", arguments.trials, Path(folder)))
 
 
 def _arguments() -> argparse.Namespace:
@@ -104,7 +106,7 @@ def _search(kernel: Path, trials: int, folder: Path) -> str:
     from helitune.cli.reporters import Silent
     from helitune.results.run_directory import create_run
 
-    request = _request(kernel, budget=trials, jobs=len(os.sched_getaffinity(0)), timeout_s=10.0)
+    request = _request(kernel, budget=trials, jobs=len(os.sched_getaffinity(0)), settings=FAST)
     started = time.perf_counter()
     tuned = tune(request, create_run(folder), Silent(), resumed=False)
     seconds = time.perf_counter() - started
@@ -115,7 +117,7 @@ def _search(kernel: Path, trials: int, folder: Path) -> str:
     )
 
 
-def _request(kernel: Path, *, budget: int, jobs: int, timeout_s: float = 120.0):  # type: ignore[no-untyped-def]
+def _request(kernel: Path, *, budget: int, jobs: int, settings: tuple[str, ...] = ()):  # type: ignore[no-untyped-def]
     from helitune.acfs.pack import shipped_pack
     from helitune.results.request import TuneRequest
 
@@ -127,14 +129,14 @@ def _request(kernel: Path, *, budget: int, jobs: int, timeout_s: float = 120.0):
         target="sm_90",
         packs=(str(shipped_pack()),),
         force=False,
-        settings=(),
+        settings=settings,
         strategy="grid",
         objective="issue_slots",
         budget=budget,
         time_s=None,
         seed=1,
         jobs=jobs,
-        compile_timeout_s=timeout_s,
+        compile_timeout_s=120.0,
         memory_bytes=16 << 30,
         ptxas=None,
     )

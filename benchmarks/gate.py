@@ -142,7 +142,7 @@ def calibrate(rng: np.random.Generator, model: Model, families: int) -> Floors:
 
 
 def strict_accepts(
-    rng: np.random.Generator, drawn: Families, floors: Floors, alpha: float
+    rng: np.random.Generator, drawn: Families, floors: Floors, alpha: float, runs_above: float
 ) -> NDArray[np.bool_]:
     """For each family, whether the strict gate accepts any candidate at any look.
 
@@ -150,7 +150,7 @@ def strict_accepts(
     """
     base, candidate = drawn.times[0], drawn.times[2]
     accepted = np.zeros(base.shape[0], dtype=bool)
-    thresholds = replace(STRICT, alpha=alpha, runs=base.shape[2])
+    thresholds = replace(STRICT, alpha=alpha, runs=base.shape[2], runs_above=runs_above)
     for look, (rounds, spend) in enumerate(zip(thresholds.looks, thresholds.spend, strict=True)):
         y = (base - candidate)[..., :rounds]
         effect = estimate(
@@ -221,25 +221,29 @@ class Rates:
     article_power: tuple[float, ...]
 
 
-def false_rates(model: Model, nulls: int, runs: int = STRICT.runs) -> tuple[float, float, float]:
+def false_rates(
+    model: Model, nulls: int, runs: int = STRICT.runs, runs_above: float = STRICT.runs_above
+) -> tuple[float, float, float]:
     """Shares of null families accepted: strict, article best of 24, article one candidate."""
     rng = np.random.default_rng([1, runs, *model.name.encode()])
     strict, article = [], []
     for start in range(0, nulls, CHUNK):
         size = min(CHUNK, nulls - start)
         drawn = draw(rng, model, (size, FAMILY, runs, STRICT.looks[-1]))
-        strict.append(strict_accepts(rng, drawn, calibrate(rng, model, size), STRICT.alpha))
+        strict.append(strict_accepts(rng, drawn, calibrate(rng, model, size), STRICT.alpha, runs_above))
         article.append(article_accepts(rng, drawn))
     one = np.concatenate(article)
     return float(np.concatenate(strict).mean()), float(one.any(axis=1).mean()), float(one.mean())
 
 
-def powers(model: Model, effect: float, trials: int, runs: int = STRICT.runs) -> tuple[float, float]:
+def powers(
+    model: Model, effect: float, trials: int, runs: int = STRICT.runs, runs_above: float = STRICT.runs_above
+) -> tuple[float, float]:
     """Shares of candidates faster by `effect` that each gate accepts: strict as the first of 24, article."""
     rng = np.random.default_rng([2, runs, round(effect * 1e4), *model.name.encode()])
     drawn = draw(rng, model, (trials, 1, runs, STRICT.looks[-1]))
     drawn.times[2] -= math.log1p(effect)
-    strict = strict_accepts(rng, drawn, calibrate(rng, model, trials), STRICT.alpha / FAMILY)
+    strict = strict_accepts(rng, drawn, calibrate(rng, model, trials), STRICT.alpha / FAMILY, runs_above)
     return float(strict.mean()), float(article_accepts(rng, drawn).mean())
 
 
@@ -249,24 +253,26 @@ def rates(model: Model, nulls: int, trials: int) -> Rates:
     return Rates(*false_rates(model, nulls), *(tuple(column) for column in zip(*power, strict=True)))
 
 
-RUNS = (2, 3, 4, 6, 8)
+RUNS = (2, 3, 4, 6, 8, 12)
 OFFSETS = (0.001, 0.002, 0.003, 0.005)
+RUNS_ABOVE = (1.0, 0.75)
 
 
-def by_runs(nulls: int, trials: int, offset: float) -> list[str]:
-    """The rows of one offset: power at each effect, and false FASTER if the offset were shared, by runs."""
+def by_runs(nulls: int, trials: int, case: tuple[float, float]) -> list[str]:
+    """The rows of one (offset, runs_above): power at each effect if unshared, false FASTER if shared, by runs."""
+    offset, above = case
     unshared = Model(f"unshared {offset}", offset=offset)
     shared = Model(f"shared {offset}", offset=offset, shared=True)
     rows = []
     for effect in EFFECTS[1:]:
-        shares = [powers(unshared, effect, trials, runs)[0] for runs in RUNS]
+        shares = [powers(unshared, effect, trials, runs, above)[0] for runs in RUNS]
         enough = next(
             (str(k) for k, share in zip(RUNS, shares, strict=True) if share >= STRICT.power), "none"
         )
         cells = "".join(f"{share:8.1%}" for share in shares)
-        rows.append(f"{offset:7.1%}  power at {effect:.0%}    {cells}   {enough}")
-    cells = "".join(f"{false_rates(shared, nulls, runs)[0]:8.2%}" for runs in RUNS)
-    rows.append(f"{offset:7.1%}  false, shared  {cells}")
+        rows.append(f"{offset:6.1%} {above:6.0%}  power at {effect:.0%}   {cells}   {enough}")
+    cells = "".join(f"{false_rates(shared, nulls, runs, above)[0]:8.2%}" for runs in RUNS)
+    rows.append(f"{offset:6.1%} {above:6.0%}  false, shared {cells}")
     return rows
 
 
@@ -289,9 +295,12 @@ def main() -> None:
         for model, r in zip(MODELS, pool.map(row, MODELS), strict=True):
             power = "".join(f"{share:8.1%}" for share in (*r.strict_power, *r.article_power))
             print(f"{model.name:22}{r.strict:8.2%}{r.article:9.2%}{r.article_one:8.2%}   {power}", flush=True)
-        print("\nstrict, by number of runs (the last column: the least that restores 95 %)")
-        print(f"{'offset':>7}  {'':15}" + "".join(f"{runs:8}" for runs in RUNS))
-        for rows in pool.map(partial(by_runs, asked.nulls // 4, asked.powers // 2), OFFSETS):
+        print(
+            "\nstrict, by number of runs; above: runs_above, 100 % is the default; last: the least with 95 %"
+        )
+        print(f"{'offset':>6} {'above':>6}  {'':14}" + "".join(f"{runs:8}" for runs in RUNS))
+        cases = [(offset, above) for offset in OFFSETS for above in RUNS_ABOVE]
+        for rows in pool.map(partial(by_runs, asked.nulls // 2, asked.powers // 2), cases):
             print("\n".join(rows), flush=True)
     print(f"\n{time.perf_counter() - start:.0f} s")
 

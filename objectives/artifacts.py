@@ -11,9 +11,9 @@ from helitune.acfs.ptxas import Ptxas
 
 from .artifact import Artifact
 from .assemble import Assembled, assemble
+from .bound_shape import LoweredLaunch
 from .compile_cache import CompileCache
 from .elf import code_hash, instruction_count, ptx_line_counts
-from .kernel_host import LoweredLaunch
 from .line_weights import line_weights
 from .lowering import Lowered
 from .ptxas_log import parse_ptxas_log

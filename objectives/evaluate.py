@@ -16,10 +16,11 @@ from helitune.search.space import Value
 from .artifact import Artifact
 from .artifacts import Assembler, PtxLost
 from .assemble import AssembleFailed, AssembleTimeout
+from .bound_shape import LoweredLaunch
 from .compiled_objectives import Objective, Score
 from .elf import CubinError
 from .issue_slots import DoesNotFit
-from .kernel_host import Description, LoweredLaunch
+from .kernel_host import Description
 from .outcomes import Compiled, Failed, Outcome
 from .targets import Target
 from .worker_pool import CallFailed, WorkerDied, WorkerPool, WorkerTimeout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 from collections.abc import Mapping, Sequence
@@ -13,28 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from helitune.acfs.errors import InputError, UserError
 from helitune.search.args import format_shape
-from helitune.search.candidate import canonical
 from helitune.search.space import Dimension, Value
 from helitune.search.workload import WorkloadRecord
 
+from .baseline_configs import Baseline, acf_path, as_json, baseline_configs, without_acf
+from .bound_shape import BoundShape, LoweredLaunch
 from .compile_cache import CompileCache
-from .trip_counts import Loop, trip_counts
+from .telling_line import telling_line
 
 if TYPE_CHECKING:
     from .config_space import ConfigSpace
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """A config measured before any search: `name` says whose ("own", "helion default", "helion seed 2").
-
-    `slots` are its values in the config space; `acf_path` is the ACF it brings, "" for none.
-    """
-
-    name: str
-    config: dict[str, Any]
-    slots: tuple[Value, ...]
-    acf_path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +32,6 @@ class Description:
     dimensions: tuple[Dimension, ...]
     baselines: tuple[Baseline, ...]
     bytes_moved: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LoweredLaunch:
-    """One launch of a config on one shape: where its PTX is cached, and what scoring needs beside the cubin."""
-
-    ptx_key: str
-    ptx_sha256: str
-    ptxas_flags: tuple[str, ...]
-    grid: tuple[int, ...]
-    num_warps: int
-    shared_bytes: int
-    loops: tuple[Loop, ...]
 
 
 def serve(channel: Connection) -> None:
@@ -80,7 +54,7 @@ def serve(channel: Connection) -> None:
         except MemoryError:
             raise  # the memory limit: this process is no longer to be trusted
         except BaseException as error:  # noqa: BLE001  whatever a compiler raises costs one candidate
-            channel.send(("raised", (type(error).__name__, _telling_line(error))))
+            channel.send(("raised", (type(error).__name__, telling_line(error))))
 
 
 class KernelHost:
@@ -103,7 +77,7 @@ class KernelHost:
         _limit_memory(memory_bytes)
         self._cache = CompileCache(Path(cache_root))
         self._workload = load_workload(Path(file), kernel, reference, args)
-        self._shapes: dict[int, _BoundShape] = {}
+        self._shapes: dict[int, BoundShape] = {}
 
     def describe(self) -> Description:
         """Record, config space, baselines and bytes moved; every shape must have the same config keys."""
@@ -112,11 +86,11 @@ class KernelHost:
         first = self._shape(0)
         space = ConfigSpace(first.bound)
         self._require_one_space(space)
-        named = _baseline_configs(first.bound)
-        normal = [first.bound.config_spec.normalized_config(_without_acf(config)) for _, config in named]
+        named = baseline_configs(first.bound)
+        normal = [first.bound.config_spec.normalized_config(without_acf(config)) for _, config in named]
         space.include(normal)
         baselines = tuple(
-            Baseline(name, _as_json(config), space.flatten(config), _acf_path(given))
+            Baseline(name, as_json(config), space.flatten(config), acf_path(given))
             for (name, given), config in zip(named, normal, strict=True)
         )
         shapes = range(len(self._workload.shapes))
@@ -140,12 +114,12 @@ class KernelHost:
         answers: list[dict[str, Any] | str] = []
         for row in rows:
             try:
-                config = _as_json(space.unflatten(row))
+                config = as_json(space.unflatten(row))
                 for index in range(1, len(self._workload.shapes)):
                     self._shape(index).bound.config_spec.normalized_config(config)
                 answers.append(config)
             except (InvalidConfig, ValueError, TypeError, KeyError, AssertionError) as error:
-                answers.append(f"{type(error).__name__}: {_telling_line(error)}")
+                answers.append(f"{type(error).__name__}: {telling_line(error)}")
         return answers
 
     def build(self, config: Mapping[str, Any], shape: int) -> list[LoweredLaunch]:
@@ -168,9 +142,9 @@ class KernelHost:
                     next_step="tune shapes that Helion configures differently in runs of their own",
                 )
 
-    def _shape(self, index: int) -> _BoundShape:
+    def _shape(self, index: int) -> BoundShape:
         if index not in self._shapes:
-            self._shapes[index] = _BoundShape(self._workload, index)
+            self._shapes[index] = BoundShape(self._workload, index)
         return self._shapes[index]
 
     def save_helion_form(self, config: Mapping[str, Any], path: str) -> None:
@@ -189,109 +163,8 @@ class KernelHost:
         return plain_code(self._workload, form, shape)
 
 
-class _BoundShape:
-    """The kernel bound to one shape of the workload, with FakeTensors as its arguments."""
-
-    def __init__(self, workload: Any, index: int) -> None:
-        from torch._subclasses.fake_tensor import FakeTensorMode
-
-        self._fake_mode = FakeTensorMode()
-        self._arguments = workload.fake_arguments(index, self._fake_mode)
-        try:
-            self.bound = workload.kernel.bind(tuple(self._arguments))
-        except Exception as error:
-            raise InputError(
-                f"Helion cannot bind {workload.kernel_name} to {format_shape(workload.shapes[index])!r}: "
-                f"{type(error).__name__}: {_telling_line(error)}",
-                where=workload.record.file,
-                next_step="check --args against the kernel's arguments",
-            ) from error
-
-    def outputs(self) -> list[Any]:
-        """The FakeTensors that the kernel returns, by running its host function for Helion's default config."""
-        _, returned = self._capture(self.bound.config_spec.default_config())
-        from .triton_launches import outputs_of
-
-        return outputs_of(returned)
-
-    def build(self, config: Mapping[str, Any], cache: CompileCache) -> list[LoweredLaunch]:
-        """The launches of `config`, PTX taken from the cache or lowered into it."""
-        import helion
-
-        launches, _ = self._capture(helion.Config(**_unfrozen(config)))
-        return [_lowered(launch, source, cache) for launch, source in launches]
-
-    def _capture(self, config: Any) -> tuple[list[tuple[Any, str]], Any]:
-        from .triton_launches import capture_launches
-
-        host_function = self.bound.compile_config(config, allow_print=False)
-        source = Path(host_function.__code__.co_filename).read_text()
-        launches, returned = capture_launches(host_function, self._arguments, self._fake_mode)
-        return [(launch, source) for launch in launches], returned
-
-
-def _lowered(launch: Any, source: str, cache: CompileCache) -> LoweredLaunch:
-    from .lowering import Lowered, lower, source_key
-
-    key = source_key(launch)
-    stored = cache.get("ptx", key)
-    if stored is None:
-        lowered = lower(launch)
-        cache.put("ptx", key, lowered.to_bytes())
-    else:
-        lowered = Lowered.from_bytes(stored)
-    return LoweredLaunch(
-        ptx_key=key,
-        ptx_sha256=lowered.ptx_sha256,
-        ptxas_flags=lowered.ptxas_flags,
-        grid=launch.grid,
-        num_warps=lowered.num_warps,
-        shared_bytes=lowered.shared_bytes,
-        loops=tuple(trip_counts(source, launch.name, launch.scalars, launch.grid)),
-    )
-
-
-def _baseline_configs(bound: Any) -> list[tuple[str, Any]]:
-    """The kernel's own configs, Helion's default and its seeds, named, without repeats."""
-    spec = bound.config_spec
-    named = [("own" if i == 0 else f"own {i + 1}", config) for i, config in enumerate(bound.kernel.configs)]
-    named.append(("helion default" if named else "own", spec.default_config()))
-    seeds = spec.create_config_generation().seed_flat_config_pairs()
-    named += [(f"helion seed {i + 1}", config) for i, (_, config) in enumerate(seeds)]
-    kept: dict[str, tuple[str, Any]] = {}
-    for name, config in named:
-        kept.setdefault(canonical(_as_json(spec.normalized_config(config))), (name, config))
-    return list(kept.values())
-
-
-def _without_acf(config: Any) -> dict[str, Any]:
-    return {key: value for key, value in dict(config).items() if key != "advanced_controls_file"}
-
-
-def _acf_path(config: Any) -> str:
-    return str(dict(config).get("advanced_controls_file") or "")
-
-
-def _as_json(config: Any) -> dict[str, Any]:
-    """A Helion config as plain JSON values."""
-    plain: dict[str, Any] = json.loads(json.dumps(dict(config)))
-    return plain
-
-
-def _unfrozen(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in config.items()}
-
-
 def _limit_memory(memory_bytes: int) -> None:
     """Bound this process's address space to what it has now plus `memory_bytes`."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-def _telling_line(error: BaseException) -> str:
-    """The line of an error that says what is wrong: Triton begins with the place and ends with the reason."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    return (lines[-1] if lines[0].startswith("at ") else lines[0])[:500]

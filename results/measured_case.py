@@ -42,7 +42,7 @@ def measured(
     if problem or floor is None:
         return Verdict(Status.UNDECIDED, problem or Reason.UNCALIBRATED, "strict", counts)
     y = _times(evidence, "base") - _times(evidence, "candidate")
-    if np.ptp(y) < 1e-12:
+    if (np.ptp(y, axis=1) < 1e-12).any():
         return Verdict(Status.UNDECIDED, Reason.CONSTANT, "strict", counts)
     effect = estimate(
         y,

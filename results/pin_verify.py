@@ -43,14 +43,7 @@ class PinVerifier:
             # the Python form is imported where it lies
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        setup = {
-            "file": request.file,
-            "kernel": request.kernel,
-            "reference": request.reference,
-            "args": request.args,
-            "cache_root": str(scratch / "compiled"),
-            "memory_bytes": request.memory_bytes,
-        }
+        setup = request.worker_setup(scratch / "compiled")
         log = scratch / "workers.log"
         self._pool = WorkerPool(setup, target=pin.gpu, size=1, log=log, environment=environment)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from helitune.acfs.errors import InputError
@@ -34,6 +35,17 @@ class TuneRequest:
     compile_timeout_s: float
     memory_bytes: int
     ptxas: str | None
+
+    def worker_setup(self, cache_root: Path) -> dict[str, Any]:
+        """The keyword arguments of KernelHost for this request, with PTX cached under `cache_root`."""
+        return {
+            "file": self.file,
+            "kernel": self.kernel,
+            "reference": self.reference,
+            "args": self.args,
+            "cache_root": str(cache_root),
+            "memory_bytes": self.memory_bytes,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """This request in JSON's types."""

@@ -21,7 +21,7 @@ def forecast_power(
 ) -> float:
     """The least probability that `runs` runs at the last look call `effect` (log units) FASTER.
 
-    Both conditions are counted, by Bonferroni: the lower bound above `delta`, and every run's own point.
+    Both conditions are counted, by Bonferroni: the lower bound above `delta`, and the runs' own points.
     """
     rounds = thresholds.looks[-1]
     noise = pair_sd**2 / rounds
@@ -30,8 +30,9 @@ def forecast_power(
     one_run = math.sqrt(offset_sd**2 + noise)
     bound = delta + float(statistics.t_quantile(level, df)) * error
     bound_fails = statistics.normal_cdf((bound - effect) / (one_run / math.sqrt(runs)))
-    run_fails = statistics.normal_cdf((delta - effect) / one_run)
-    return max(0.0, 1 - bound_fails - runs * run_fails)
+    one_fails = statistics.normal_cdf((delta - effect) / one_run)
+    runs_hold = statistics.binomial_cdf(thresholds.runs_spared(runs), runs, one_fails)
+    return max(0.0, runs_hold - bound_fails)
 
 
 def runs_needed(
@@ -46,7 +47,7 @@ def runs_needed(
 ) -> int | None:
     """The least number of runs with the thresholds' power for `effect`; None if none up to `max_runs` has it.
 
-    There may be none: beyond some number, one more run is one more that can fall below `delta` by itself.
+    Where `runs_above` is 1 there is mostly none: one more run is one more that can fall below `delta` by itself.
     """
     for runs in range(thresholds.runs, thresholds.max_runs + 1):
         power = forecast_power(

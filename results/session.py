@@ -99,14 +99,7 @@ class Session:
         self.cache = CompileCache(cache_root() / "compiled")
         self._scratch = tempfile.TemporaryDirectory(prefix="helitune-codegen-")
         self._pool = WorkerPool(
-            {
-                "file": request.file,
-                "kernel": request.kernel,
-                "reference": request.reference,
-                "args": request.args,
-                "cache_root": str(cache_root() / "compiled"),
-                "memory_bytes": request.memory_bytes,
-            },
+            request.worker_setup(cache_root() / "compiled"),
             target=tools.target.arch,
             size=request.jobs,
             log=log,

@@ -75,6 +75,11 @@ def normal_cdf(z: float) -> float:
     return float(special.ndtr(z))
 
 
+def binomial_cdf(most: int, trials: int, chance: float) -> float:
+    """The probability of at most `most` hits in `trials`, each of probability `chance`."""
+    return float(special.bdtr(most, trials, chance))
+
+
 def t_interval(log_ratios: ArrayLike, level: float) -> tuple[float, float]:
     """The t interval of the mean of `log_ratios`, each end with one-sided error `level`, in log units.
 

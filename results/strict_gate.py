@@ -121,7 +121,7 @@ def _confirmed(
     beyond = sign * case.y - case.delta
     resamples = min(200_000, max(9_999, math.ceil(20 / level)))
     numbers = replace(case.numbers, permutation_p=statistics.sign_flip(beyond.ravel(), resamples))
-    if (beyond.mean(axis=1) <= 0).any():
+    if np.count_nonzero(beyond.mean(axis=1) <= 0) > thresholds.runs_spared(len(beyond)):
         return Status.AMBIGUOUS, Reason.RUN_WITHIN_FLOOR, numbers
     if (numbers.permutation_p or 0.0) > level:
         return Status.AMBIGUOUS, Reason.PERMUTATION_DISAGREES, numbers

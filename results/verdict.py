@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -106,7 +107,10 @@ class Verdict:
         return self.status is Status.FASTER
 
     def to_record(self) -> dict[str, Any]:
-        """A flat dict that JSON can hold: status, reason, gate, then every number."""
-        numbers = dataclasses.asdict(self.numbers)
+        """A flat dict that JSON can hold: status, reason, gate, then every number (None for an infinite one)."""
+        numbers = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in dataclasses.asdict(self.numbers).items()
+        }
         head = {"status": self.status.value, "reason": self.reason.value, "gate": self.gate}
         return {**head, **numbers, "next_rounds": self.next_rounds, "runs_needed": self.runs_needed}

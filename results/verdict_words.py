@@ -7,11 +7,11 @@ import math
 from .verdict import Numbers, Reason, Status, Verdict
 
 WORDS = {
-    Reason.ABOVE_FLOOR: "the whole interval lies above the floor, and every run, the permutation and both orders agree",
-    Reason.BELOW_FLOOR: "the whole interval lies below minus the floor, in every run",
+    Reason.ABOVE_FLOOR: "the interval lies above the floor; the runs, the permutation and both orders agree",
+    Reason.BELOW_FLOOR: "the interval lies below minus the floor; the runs, the permutation and both orders agree",
     Reason.WITHIN_FLOOR: "the whole interval lies within the floor on both sides",
     Reason.INTERVAL_CROSSES_FLOOR: "the interval crosses the floor",
-    Reason.RUN_WITHIN_FLOOR: "the interval is beyond the floor, but one run's own point is not",
+    Reason.RUN_WITHIN_FLOOR: "the interval is beyond the floor, but not enough runs are by themselves",
     Reason.PERMUTATION_DISAGREES: "the interval is beyond the floor, but the sign-flip permutation is not sure",
     Reason.ORDER_EFFECT: "the effect depends on the order of the arms and is within the floor in one order",
     Reason.P95_WORSE: "faster in the median, but its 95th percentile is worse than allowed",
@@ -49,7 +49,7 @@ def explain(verdict: Verdict) -> list[str]:
 
 def _runs(verdict: Verdict) -> str:
     if verdict.runs_needed is None:
-        return "no number of runs is likely to settle an effect of this size: the machine's offsets are too large"
+        return "no number of runs is likely to settle an effect of this size: it is too near the floor"
     if verdict.runs_needed <= verdict.numbers.runs:
         return f"an effect of this size is usually settled by {verdict.runs_needed} runs: validate again"
     return f"an effect of this size needs {verdict.runs_needed} runs on this machine"

@@ -36,3 +36,16 @@ def helitune(
         text=True,
         timeout=240,
     )
+
+
+def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
+    """A running `helitune` in `folder`."""
+    return subprocess.Popen(
+        command(*arguments),
+        cwd=folder,
+        env=environment(folder / "cache"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -10,20 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helitune_cli import KERNELS, command, environment, helitune
-
-
-def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
-    """A running `helitune` in `folder`."""
-    return subprocess.Popen(
-        command(*arguments),
-        cwd=folder,
-        env=environment(folder / "cache"),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+from helitune_cli import KERNELS, command, environment, helitune, start
 
 
 @pytest.mark.slow

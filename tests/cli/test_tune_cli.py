@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helitune_cli import KERNELS, command, environment, helitune
+from helitune_cli import KERNELS, command, environment, helitune, start
 
 from helitune.acfs.pack import shipped_pack
 
@@ -43,19 +43,6 @@ def trials(run: Path) -> list[dict[str, Any]]:
 def essence(run: Path) -> list[tuple[int, str, str, float]]:
     """What must not differ between two runs of one search: number, id, outcome and score of each trial."""
     return sorted((t["number"], t["id"], t["outcome"], t.get("score", 0.0)) for t in trials(run))
-
-
-def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
-    """A running `helitune` in `folder`."""
-    return subprocess.Popen(
-        command(*arguments),
-        cwd=folder,
-        env=environment(folder / "cache"),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def wait_for_trials(folder: Path, count: int) -> None:

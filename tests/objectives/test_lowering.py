@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ptx_fixtures import MATMUL_PIPELINED, SOFTMAX
 
+from helitune.objectives.bound_shape import LoweredLaunch
 from helitune.objectives.compile_cache import CompileCache
-from helitune.objectives.kernel_host import Description, LoweredLaunch
+from helitune.objectives.kernel_host import Description
 from helitune.objectives.lowering import Lowered, ptx_identity
 from helitune.objectives.worker_pool import CallFailed, WorkerPool
 
