@@ -102,8 +102,11 @@ def sign_flip(values: ArrayLike, resamples: int = 9999, seed: int = 0) -> float:
     if y.size <= 13:
         bits = np.arange(2**y.size)[:, None] >> np.arange(y.size) & 1
         return float(np.mean((2 * bits - 1) @ y >= least))
-    flips = np.random.default_rng(seed).integers(0, 2, (resamples, y.size), dtype=np.int8) * 2 - 1
-    return float((1 + np.count_nonzero(flips @ y >= least)) / (1 + resamples))
+    rng, hits = np.random.default_rng(seed), 0
+    for start in range(0, resamples, 4096):  # in pieces, for the memory
+        flips = rng.integers(0, 2, (min(4096, resamples - start), y.size), dtype=np.int8)
+        hits += int(np.count_nonzero((2 * flips - 1).astype(np.float64) @ y >= least))
+    return float((1 + hits) / (1 + resamples))
 
 
 def holm_adjusted(p_values: Sequence[float]) -> list[float]:

@@ -284,6 +284,20 @@ def test_an_effect_of_the_order_only_is_no_gain() -> None:
     assert outcome(verdict) == (Status.AMBIGUOUS, Reason.ORDER_EFFECT)
 
 
+def test_an_offset_of_a_run_measured_in_one_order_is_no_order_effect() -> None:
+    one = evidence(1.02, offsets=(0.0, 0.04))
+    runs = tuple(
+        Run(
+            tuple(
+                replace(r, order="ABBA" if (i < 7) == (k == 0) else "BAAB") for i, r in enumerate(run.rounds)
+            )
+        )
+        for k, run in enumerate(one.runs)
+    )
+    order_p = decide(replace(one, runs=runs), QUIET).numbers.order_p
+    assert order_p is not None and order_p > STRICT.nuisance_level
+
+
 def test_the_permutation_has_the_last_word_on_few_rounds() -> None:
     # 6 rounds have 64 sign patterns: their permutation can never be surer than 1/64
     thresholds = replace(STRICT, looks=(3,), spend=(1.0,), alpha=0.01)
