@@ -7,7 +7,7 @@ For each kernel, at its own config, and for each ACF of the shipped pack in turn
   new ACF   a candidate whose config is known: what the search pays for one more ACF
   full      the same candidate from nothing: Helion, Triton and ptxas, as plain Helion compiles it
 All three run in this order for each ACF, one process at a time, with nothing of theirs in any cache.
-Then a search of --trials candidates of softmax (with blocks of at most 8 rows, which compile fast), and the peak
+Then a search of --trials candidates of softmax (narrowed to configs that compile fast), and the peak
 memory of the process that leads it.
 """
 
@@ -23,7 +23,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-FAST = ("block_sizes=1,2,4,8", "reduction_loops=4096")  # 4096: the whole row at once
+FAST = (
+    "block_sizes=1,2,4,8",
+    "reduction_loops=4096",  # the whole row at once
+    "range_unroll_factors=0",
+    "range_num_stages=0",
+    "pid_type=flat",
+)
 
 
 def main() -> None:
