@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from helitune.acfs.acf import Acf
 from helitune.acfs.errors import InputError, NegativeVerdict, UserError
 from helitune.acfs.paths import sweep_scratch
 from helitune.acfs.store import AcfStore
@@ -101,7 +102,7 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
 
 def _search(request: TuneRequest, session: Session, ledger: Ledger) -> str:
     """Why the search ended: baselines first, then the strategy."""
-    baselines = session.baselines()
+    baselines = session.baselines
     for baseline in baselines:
         ledger.baseline(baseline.name, [baseline.candidate])
     trials = {trial.id: trial for trial in ledger.trials}
@@ -183,7 +184,7 @@ def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, 
         _require_same(run, session, now)
         run.write_run({**run.run(), "request": request.to_json(), "status": "running"})
         return
-    own = {b.candidate.acf.sha256: b.candidate.acf for b in session.baselines() if b.candidate.acf.sha256}
+    own = _own_acfs(session)
     kept = AcfStore(run.acfs, for_triton=False)
     for acf in (*session.space.acfs[1:], *own.values()):
         kept.add(acf)
@@ -205,12 +206,18 @@ def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, 
     )
 
 
+def _own_acfs(session: Session) -> dict[str, Acf]:
+    """The ACFs that the kernel's own configs name, by sha256."""
+    acfs = [baseline.candidate.acf for baseline in session.baselines]
+    return {acf.sha256: acf for acf in acfs if acf.sha256}
+
+
 def _require_same(run: RunDirectory, session: Session, now: dict[str, object]) -> None:
     stored = run.run()
     changed = differences(stored["fingerprint"], now)
     if stored["workload"]["source_sha256"] != session.description.record.source_sha256:
         changed.append(f"kernel file {session.description.record.file}")
-    own = sorted({b.candidate.acf.sha256 for b in session.baselines()} - {""})
+    own = sorted(_own_acfs(session))
     if stored.get("own_acfs", own) != own:
         changed.append("the ACF that the kernel's own config names")
     if changed:
@@ -234,5 +241,5 @@ def plan(request: TuneRequest, reporter: Reporter, log: Path) -> Plan:
     reporter.tools(request, tools)
     with Session(request, tools, log) as session:
         reporter.space(session)
-        baselines = tuple(baseline.name for baseline in session.baselines())
+        baselines = tuple(baseline.name for baseline in session.baselines)
         return Plan(request, tools, session.space, baselines)

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -122,8 +123,12 @@ class Session:
             compile_timeout_s=request.compile_timeout_s,
         )
 
+    @cached_property
     def baselines(self) -> list[BaselineCandidate]:
-        """The kernel's own configs, Helion's default and its seeds, without repeats."""
+        """The kernel's own configs, Helion's default and its seeds, without repeats.
+
+        Read once: the ACF that an own config names is recorded and measured as the same content.
+        """
         found: list[BaselineCandidate] = []
         for baseline in self.description.baselines:
             acf = _own_acf(baseline.acf_path, self.request.file)
