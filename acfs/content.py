@@ -35,21 +35,30 @@ def read_content(folder: Path, name: str) -> bytes:
 
     Raises UnfitError for anything but a readable regular file inside the folder.
     """
+    content = read_inside(folder, name, MAX_ACF_BYTES)
+    if not content:
+        raise UnfitError("empty")
+    return content
+
+
+def read_inside(folder: Path, name: str, limit_bytes: int) -> bytes:
+    """The bytes of the file `name` of `folder` (a resolved path), at most `limit_bytes`, maybe none.
+
+    Raises UnfitError for anything but a readable regular file inside the folder.
+    """
     path = folder / name
     try:
         # Path.resolve raises RuntimeError for a loop of links before Python 3.13
         if path.is_symlink() and not path.resolve(strict=True).is_relative_to(folder):
             raise UnfitError("a symbolic link that leaves the pack")
         _check_regular(path)
-        content = read_at_most(path, MAX_ACF_BYTES)
+        content = read_at_most(path, limit_bytes)
     except OSError as error:
         raise UnfitError(f"unreadable: {error.strerror or error}") from error
     except RuntimeError as error:
         raise UnfitError("unreadable: a loop of symbolic links") from error
     if content is None:
-        raise UnfitError(f"larger than {MAX_ACF_BYTES >> 20} MiB")
-    if not content:
-        raise UnfitError("empty")
+        raise UnfitError(f"larger than {limit_bytes >> 20} MiB")
     return content
 
 

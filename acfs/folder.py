@@ -13,7 +13,7 @@ from pathlib import Path
 from helitune.acfs.archive import unpack
 from helitune.acfs.content import MAX_FILES, SUFFIX, read_at_most, shown
 from helitune.acfs.errors import InputError, MachineError
-from helitune.acfs.listing import SUMS_NAME, check_count
+from helitune.acfs.listing import SUMS_NAMES, check_count
 
 MAX_NOTICE_BYTES = 1 << 16
 _TITLES = ("NOTICE", "README", "LICENSE")
@@ -99,7 +99,7 @@ def _names(path: Path) -> list[str]:
 def _belongs(name: str) -> bool:
     """True for what is usual beside the ACFs of a pack."""
     title = name.split(".")[0].upper()
-    return name == SUMS_NAME or title in _TITLES or Path(name).suffix in (".md", ".json")
+    return name in SUMS_NAMES or title in _TITLES or Path(name).suffix in (".md", ".json")
 
 
 def _temporary_folder() -> Path:

@@ -10,6 +10,7 @@ from helitune.acfs.content import MAX_FILES, SUFFIX, read_at_most
 from helitune.acfs.errors import InputError
 
 SUMS_NAME = "SHA256SUMS"
+SUMS_NAMES = (SUMS_NAME, f"{SUMS_NAME}.txt")
 MAX_LISTING_BYTES = 4 << 20
 
 SHA256 = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
@@ -18,11 +19,16 @@ _SUMS_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One file as a pack's listing describes it; `sha256` in lower case, `size_bytes` None if not told."""
+    """One file as a pack's listing describes it; `sha256` in lower case, `size_bytes` None if not told.
+
+    `stages` are the compilers that an ACF is for, () if not told; `says` is what the listing tells people of it.
+    """
 
     file: str
     sha256: str
     size_bytes: int | None = None
+    stages: tuple[str, ...] = ()
+    says: str = ""
 
 
 def is_plain_name(name: str) -> bool:
@@ -31,21 +37,18 @@ def is_plain_name(name: str) -> bool:
 
 
 def read_sums(path: Path) -> tuple[Listed, ...]:
-    """The ACFs listed by a SHA256SUMS file as sha256sum writes it; lines of other files are passed over.
-
-    Raises InputError with the line for anything else.
-    """
+    """The files listed by a SHA256SUMS file as sha256sum writes it; InputError with the line for anything else."""
     try:
         lines = read_listing(path).decode().splitlines()
     except UnicodeDecodeError as error:
-        raise InputError(f"{SUMS_NAME} is not UTF-8 text", where=str(path)) from error
+        raise InputError(f"{path.name} is not UTF-8 text", where=str(path)) from error
     listed = []
     for number, line in enumerate(lines, 1):
         found = _SUMS_LINE.fullmatch(line)
         if line.strip() and not found:
-            next_step = f"write it with: sha256sum *{SUFFIX} > {SUMS_NAME}"
+            next_step = f"write it with: sha256sum *{SUFFIX} > {path.name}"
             raise InputError("not a line of sha256sum", where=f"{path}:{number}", next_step=next_step)
-        if found and found[2].endswith(SUFFIX):
+        if found:
             listed.append(Listed(found[2], found[1].lower()))
     check_count(len(listed), str(path))
     return tuple(listed)

@@ -28,18 +28,24 @@ _TYPES = {
     "acfs": list,
 }
 _ACF_TYPES = {"filename": str, "sha256": str, "size_bytes": int}
+_STAGES = "compiler_stages"
+_MAX_SAYS = 500
 _TYPE_NAMES = {str: "a string", int: "an integer", list: "a list"}
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest's content; `cuda_version` as written ("13.3"), `supported_gpus` like ("sm_90",)."""
+    """A manifest's content; `cuda_version` and `supported_gpus` as written: "13.3.0", ("B200",) or ("sm_90",).
+
+    `says` is what it tells people of the pack.
+    """
 
     pack_id: str
     cuda_version: str
     controls_stage: str
     supported_gpus: tuple[str, ...]
     acfs: tuple[Listed, ...]
+    says: str = ""
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -60,6 +66,7 @@ def read_manifest(path: Path) -> Manifest:
         controls_stage=top.get("controls_stage", "ptxas"),
         supported_gpus=tuple(gpus),
         acfs=tuple(_listed(entry, f"{path}: acfs[{i}]") for i, entry in enumerate(top["acfs"])),
+        says=_says(top, ("display_name", "description")),
     )
 
 
@@ -74,10 +81,27 @@ def _parse(path: Path) -> object:
 
 
 def _listed(entry: object, where: str) -> Listed:
-    fields = _typed(entry, _ACF_TYPES, tuple(_ACF_TYPES), where)
+    fields = _typed(entry, {**_ACF_TYPES, _STAGES: list}, tuple(_ACF_TYPES), where)
     if not SHA256.fullmatch(fields["sha256"]):
         raise _malformed("sha256 must have 64 hexadecimal digits", where)
-    return Listed(fields["filename"], fields["sha256"].lower(), fields["size_bytes"])
+    stages = fields.get(_STAGES, [])
+    if not all(isinstance(stage, str) for stage in stages):
+        raise _malformed(f'{_STAGES} must list compilers like "ptxas"', where)
+    return Listed(
+        file=fields["filename"],
+        sha256=fields["sha256"].lower(),
+        size_bytes=fields["size_bytes"],
+        stages=tuple(stages),
+        says=_says(fields, ("description", "notes")),
+    )
+
+
+def _says(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    """What the texts under `keys` say, on one line; other types are passed over, since nothing depends on it."""
+    texts = [" ".join(fields[key].split()) for key in keys if isinstance(fields.get(key), str)]
+    text = ": ".join(text for text in texts if text)
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return text if len(text) <= _MAX_SAYS else f"{text[: _MAX_SAYS - 3]}..."
 
 
 def _typed(

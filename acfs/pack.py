@@ -6,26 +6,35 @@ or is not listed is refused alone. A pack made for another toolkit or architectu
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 
 from helitune.acfs.acf import Acf
 from helitune.acfs.content import SUFFIX, UnfitError, digest, read_content, shown
 from helitune.acfs.errors import InputError
 from helitune.acfs.folder import Folder, open_folder
-from helitune.acfs.listing import SUMS_NAME, Listed, is_plain_name, read_sums
+from helitune.acfs.gpu_names import architectures, fits
+from helitune.acfs.listing import SUMS_NAMES, Listed, is_plain_name, read_sums
 from helitune.acfs.manifest import MANIFEST_NAME, Manifest, read_manifest
+from helitune.acfs.pack_folders import shipped_packs, users_packs
 from helitune.acfs.ptxas import toolkit
+
+_STAGE = "ptxas"
+_STAGES = (_STAGE, "both")  # of a pack; each ACF of a pack for both says which it is for
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One file of a pack that is not used, and why."""
+    """One file of a pack that is not used, and why.
+
+    `fault` is True where the file is not what the pack says or no ACF at all; False for a sound file that is
+    not wanted: one of another compiler, a repeated one, or one that is no part of a pack.
+    """
 
     file: str
     reason: str
+    fault: bool = True
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,7 @@ class Pack:
     """What a source holds: `accepted` and `refused` are sorted by file name, `notice` is its NOTICE.
 
     `misfit` says why the whole pack is refused, where it was made for something else; "" where it was not.
+    `folder` is where its files are now: that of `source`, or a temporary one for a zip.
     """
 
     name: str
@@ -40,7 +50,9 @@ class Pack:
     accepted: tuple[Acf, ...]
     refused: tuple[Refusal, ...]
     notice: str
-    misfit: str = ""
+    misfit: str
+    folder: Folder
+    manifest: Manifest | None
 
 
 def read_pack(source: Path, *, ptxas_version: str, arch: str, force: bool = False) -> Pack:
@@ -50,12 +62,21 @@ def read_pack(source: Path, *, ptxas_version: str, arch: str, force: bool = Fals
     Nothing accepted is no error here. Raises InputError when the source is neither, cannot be read, or has
     a malformed listing. The files of a zip stay where they were unpacked until the process ends.
     """
+    return _read(source, lambda manifest: _misfit(manifest, ptxas_version, arch, force))
+
+
+def inspect_pack(source: Path) -> Pack:
+    """The pack at `source` as it is, whatever toolkit and architecture it was made for; raises as read_pack."""
+    return _read(source, _other_stage)
+
+
+def _read(source: Path, judge: Callable[[Manifest], str]) -> Pack:
     folder = open_folder(source)
     manifest = read_manifest(folder.path / MANIFEST_NAME) if MANIFEST_NAME in folder.names else None
     accepted, refused = _judge(folder, manifest)
-    misfit = _misfit(manifest, ptxas_version, arch, force) if manifest else ""
+    misfit = judge(manifest) if manifest else ""
     if misfit:
-        refused += [Refusal(shown(file), misfit) for file in accepted]
+        refused += [Refusal(shown(file), misfit, fault=False) for file in accepted]
         accepted = {}
     name = source.stem if source.is_file() else folder.path.name
     return Pack(
@@ -65,6 +86,8 @@ def read_pack(source: Path, *, ptxas_version: str, arch: str, force: bool = Fals
         refused=tuple(sorted(refused, key=lambda refusal: refusal.file)),
         notice=folder.notice(),
         misfit=misfit,
+        folder=folder,
+        manifest=manifest,
     )
 
 
@@ -78,40 +101,39 @@ def read_packs(
         pack = read_pack(source, ptxas_version=ptxas_version, arch=arch, force=force)
         again = [acf for acf in pack.accepted if acf.sha256 in seen]
         new = tuple(acf for acf in pack.accepted if acf.sha256 not in seen)
-        refused = [Refusal(_file(acf), f"same content as {seen[acf.sha256]}") for acf in again]
-        refused = sorted([*pack.refused, *refused], key=lambda refusal: refusal.file)
+        repeated = [Refusal(_file(acf), f"same content as {seen[acf.sha256]}", fault=False) for acf in again]
+        refused = sorted([*pack.refused, *repeated], key=lambda refusal: refusal.file)
         packs.append(replace(pack, accepted=new, refused=tuple(refused)))
         seen.update((acf.sha256, f"{_file(acf)} of {pack.name}") for acf in new)
     return tuple(acf for pack in packs for acf in pack.accepted), tuple(packs)
 
 
 def resolve_pack(text: str) -> Path:
-    """The path that `--acf-pack TEXT` means: an existing path, else the shipped pack of that name.
+    """The path that `--acf-pack TEXT` means: an existing path, else the user's pack of that name, else the shipped.
 
-    Raises InputError that lists the shipped packs.
+    Raises InputError that lists both.
     """
     try:
         if text and Path(text).exists():
             return Path(text)
     except (OSError, ValueError):  # too long or no path at all: then it is no existing one
         pass
-    return shipped_pack(text)
+    return users_packs().get(text) or shipped_pack(text)
 
 
 def shipped_pack(name: str = "h200-seed") -> Path:
-    """The folder of a pack that comes with helitune. Raises InputError that lists them for another name."""
-    folder = Path(str(files("helitune.acfs") / "data"))
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    if name not in names:
-        what = f"no pack at {shown(name)!r}, and none of that name is shipped"
-        next_step = f"give a folder, a .zip file, or one of: {', '.join(names)}"
-        raise InputError(what, next_step=next_step)
-    return folder / name
+    """The folder of a pack that comes with helitune. Raises InputError that lists all packs for another name."""
+    shipped = shipped_packs()
+    if name not in shipped:
+        what = f"no pack at {shown(name)!r}, and none of that name is imported or shipped"
+        names = ", ".join({**users_packs(), **shipped})
+        raise InputError(what, next_step=f"give a folder, a .zip file, or one of: {names}")
+    return shipped[name]
 
 
 def _judge(folder: Folder, manifest: Manifest | None) -> tuple[dict[str, Acf], list[Refusal]]:
     """The accepted by file name, and the refused, with no regard to what the pack was made for."""
-    arch = manifest.supported_gpus if manifest else ()
+    arch = architectures(manifest.supported_gpus) if manifest else ()
     made_for = toolkit(manifest.cuda_version) if manifest else ""
     candidates, refused = _candidates(folder, manifest)
     accepted: dict[str, Acf] = {}
@@ -119,23 +141,25 @@ def _judge(folder: Folder, manifest: Manifest | None) -> tuple[dict[str, Acf], l
     for file in sorted(candidates):
         try:
             sha256 = _checked(folder.path, file, candidates[file])
-            if sha256 in first:
-                raise UnfitError(f"same content as {first[sha256]}")
         except UnfitError as unfit:
             refused.append(Refusal(shown(file), unfit.reason))
             continue
-        first[sha256] = shown(file)
-        accepted[file] = Acf(shown(Path(file).stem), sha256, folder.path / file, arch, made_for)
+        unwanted = _unwanted(candidates[file], manifest, first.setdefault(sha256, shown(file)), file)
+        if unwanted:
+            refused.append(Refusal(shown(file), unwanted, fault=False))
+        else:
+            accepted[file] = Acf(shown(Path(file).stem), sha256, folder.path / file, arch, made_for)
     return accepted, refused
 
 
 def _candidates(folder: Folder, manifest: Manifest | None) -> tuple[dict[str, Listed | None], list[Refusal]]:
     """The files to read, each with its entry in the pack's listing if any, and those refused unread."""
-    refused = [Refusal(shown(file), reason) for file, reason in folder.strays().items()]
+    refused = [Refusal(shown(file), reason, fault=False) for file, reason in folder.strays().items()]
     if manifest:
         origin, listed = MANIFEST_NAME, manifest.acfs
-    elif SUMS_NAME in folder.names:
-        origin, listed = SUMS_NAME, read_sums(folder.path / SUMS_NAME)
+    elif sums := [name for name in SUMS_NAMES if name in folder.names]:
+        origin = sums[0]
+        listed = tuple(entry for entry in read_sums(folder.path / origin) if entry.file.endswith(SUFFIX))
     else:
         return dict.fromkeys(folder.acf_files()), refused
     candidates: dict[str, Listed | None] = {}
@@ -160,6 +184,17 @@ def _entry_fault(entry: Listed, present: Set[str], origin: str, again: bool) -> 
     return "" if entry.file in present else f"listed in {origin}, but missing"
 
 
+def _unwanted(entry: Listed | None, manifest: Manifest | None, first: str, file: str) -> str:
+    """Why a sound file is not used; "" where it is. `first` is the first file with its content."""
+    if first != shown(file):
+        return f"same content as {first}"
+    if entry and entry.stages:
+        stages = shown(" and ".join(entry.stages))
+        return "" if entry.stages == (_STAGE,) else f"for {stages}, not for ptxas alone"
+    mixed = manifest is not None and manifest.controls_stage == "both"
+    return "in a pack for several compilers, and does not say for which" if mixed else ""
+
+
 def _checked(folder: Path, file: str, entry: Listed | None) -> str:
     """The SHA-256 of the file. Raises UnfitError when it is no ACF or differs from its entry."""
     content = read_content(folder, file)
@@ -172,14 +207,21 @@ def _checked(folder: Path, file: str, entry: Listed | None) -> str:
 
 
 def _misfit(manifest: Manifest, ptxas_version: str, arch: str, force: bool) -> str:
-    if manifest.controls_stage != "ptxas":
-        return f"the pack controls {shown(manifest.controls_stage)}, not ptxas"
+    stage = _other_stage(manifest)
+    if stage:
+        return stage
     reasons = []
     if toolkit(manifest.cuda_version) != toolkit(ptxas_version):
         reasons.append(f"the pack is for CUDA {manifest.cuda_version}, this ptxas is {ptxas_version}")
-    if arch not in manifest.supported_gpus:
+    if not fits(manifest.supported_gpus, arch):
         reasons.append(f"the pack is for {shown(', '.join(manifest.supported_gpus))}, not for {arch}")
     return "" if force else "; ".join(reasons)
+
+
+def _other_stage(manifest: Manifest) -> str:
+    """Why no ptxas can use the pack; "" where one can."""
+    stage = manifest.controls_stage
+    return "" if stage in _STAGES else f"the pack controls {shown(stage)}, not ptxas"
 
 
 def _file(acf: Acf) -> str:

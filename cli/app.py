@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import pin_command, show_command, tune_command
+from . import acf_commands, doctor_command, pin_command, show_command, tune_command
 
 app = typer.Typer(
     name="helitune",
@@ -35,6 +35,8 @@ def _common(
     pass
 
 
+doctor_command.register(app)
 tune_command.register(app)
 pin_command.register(app)
 show_command.register(app)
+acf_commands.register(app)

@@ -13,9 +13,11 @@ import typer
 from helitune.acfs.ptxas import Ptxas, find_ptxas
 from helitune.results.fingerprint import fingerprint
 from helitune.results.pin import Pin
+from helitune.results.pin_aot_form import AotForm, write_aot
 from helitune.results.pin_choice import choose_trial, make_pin
+from helitune.results.pin_environment import PTXAS_VARIABLES
 from helitune.results.pin_forms import Place, shown_shapes
-from helitune.results.pin_python_form import PTXAS_VARIABLES, agreed
+from helitune.results.pin_python_form import agreed
 from helitune.results.pin_verify import write_verified
 from helitune.results.ranking import rank
 from helitune.results.run_directory import find_run, working_folder
@@ -45,6 +47,10 @@ def pin(
             "--trial", metavar="TRIAL", help="Pin this trial, by number or id, instead of the best."
         ),
     ] = None,
+    aot: Annotated[
+        bool,
+        typer.Option("--aot", help="Also write DIR's pins as @helion.aot_kernel() loads them."),
+    ] = False,
     ptxas: PtxasOption = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -64,21 +70,25 @@ def pin(
     if not (json or quiet):
         print(f"trial {chosen.number} of run {found.id}: write, read back, compile", file=sys.stderr)
     written, place = write_verified(draft, found, output, used)
+    form = write_aot(written, output) if aot else None
     if json:
-        print(json_text.dumps(_summary(written, place)))
+        print(json_text.dumps(_summary(written, place, form)))
     elif quiet:
         print(place.json)
     else:
         own = rank(trials).own
         _print_pin(written, place, own.config if own else {}, used)
+        if form is not None:
+            _print_aot(form, written)
 
 
-def _summary(written: Pin, place: Place) -> dict[str, object]:
+def _summary(written: Pin, place: Place, aot: AotForm | None) -> dict[str, object]:
     return {
         "pin": str(place.json),
         "helion": str(place.helion),
         "python": str(place.python),
         "acf": str(place.folder / written.acf.file) if written.acf else None,
+        "aot": str(aot.path) if aot else None,
         "verified": True,
         **written.to_json(),
     }
@@ -106,6 +116,18 @@ def _print_pin(written: Pin, place: Place, own_config: dict[str, object], ptxas:
     for note in written.notes:
         print(f"  note       {note}")
     print(f"  identity   {written.identity()}")
+
+
+def _print_aot(form: AotForm, written: Pin) -> None:
+    pins = f"{form.pins} pin{'s' * (form.pins != 1)}"
+    folder = _from_here(form.path.parent)
+    _print_row(
+        "AOT form",
+        f"{_from_here(form.path)}, of {pins}: found by @helion.aot_kernel() with HELION_HEURISTIC_DIR={folder}, "
+        f"or beside {written.file} together with the pins' folders",
+    )
+    for reason in form.left_out:
+        _print_row("left out", reason)
 
 
 def _config(config: dict[str, object], own: dict[str, object]) -> str:

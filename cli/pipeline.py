@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from helitune.acfs.acf import Acf
 from helitune.acfs.errors import InputError, NegativeVerdict, UserError
@@ -13,6 +14,9 @@ from helitune.acfs.paths import sweep_scratch
 from helitune.acfs.store import AcfStore
 from helitune.objectives.check_child import CheckHandle, start_check
 from helitune.objectives.check_result import CheckRequest, CheckResult
+from helitune.objectives.gpu.clock_lock import locked_clocks
+from helitune.results import measured_run
+from helitune.results.choose_device import settled
 from helitune.results.fingerprint import differences, fingerprint
 from helitune.results.ledger import Ledger
 from helitune.results.ranking import Ranking, rank
@@ -27,6 +31,9 @@ from helitune.search.strategies.registry import find_strategy
 
 CHECK_TIMEOUT_S = 600.0
 
+WAITING_FOR_GPU = 3
+"""Candidates under way for each compile process, where some of them wait for the GPU meanwhile."""
+
 
 class Reporter(Protocol):
     """What the pipeline tells while it runs; a terminal, a pipe and --json each show it their way."""
@@ -38,6 +45,10 @@ class Reporter(Protocol):
     def checked(self, result: CheckResult) -> None: ...
 
     def trial(self, trial: Trial, trials: list[Trial], charged: int) -> None: ...
+
+    def on_gpu(self, session: Session, begun: measured_run.OnGpu) -> None: ...
+
+    def note(self, text: str) -> None: ...
 
     def ended(self, reason: str) -> None: ...
 
@@ -51,6 +62,25 @@ class Tuned:
     ranking: Ranking
     reason: str
     interrupted: bool
+
+
+class Timeline:
+    """Where the wall time of a session went, for run.json: loading, the own config, the search, the finalists."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self._spent: dict[str, float] = {}
+
+    def note(self, what: str) -> None:
+        """The time since the last note was spent on `what`."""
+        now = time.monotonic()
+        self._spent[what] = round(now - self._last, 3)
+        self._last = now
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """`spent_s` of run.json."""
+        return {"spent_s": dict(self._spent)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +100,31 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
     the input or the machine is at fault for, KeyboardInterrupt before there is anything to keep.
     """
     sweep_scratch()
+    timeline = Timeline()
     tools = _tools_of(run, request) if resumed else find_tools(request)
+    request = settled(request, tools.target, tools.device)
     find_strategy(request.strategy)
     reporter.tools(request, tools)
-    check = start_check(_check_request(request))
+    # the GPU judges every candidate, and the own config first: nothing is left to ask of the interpreter
+    check = start_check(_check_request(request)) if tools.device is None else None
     try:
-        with Session(request, tools, run.log) as session:
+        with _clocks(request, tools), Session(request, tools, run.log) as session:
             _record_start(run, request, session, resumed=resumed)
             reporter.space(session)
-            verdict = SourceVerdict(run, check, reporter)
+            verdict = SourceVerdict(run, check, reporter) if check else None
+            timeline.note("load")
+            if verdict is None:
+                _begin_on_gpu(run, session, reporter)
+                timeline.note("own")
             ledger = _ledger(run, request, session, reporter, verdict)
             interrupted = False
             try:
                 reason = _search(request, session, ledger)
-                verdict.require()
+                timeline.note("search")
+                if verdict is not None:
+                    verdict.require()
+                else:
+                    _finish_on_gpu(run, session, ledger, reporter)
             except KeyboardInterrupt:
                 reason, interrupted = "interrupted", True
             except UserError as error:
@@ -91,25 +132,57 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
                 raise
             finally:
                 ledger.close()
+            timeline.note("finals")
             reporter.ended(reason)
             status = reason if interrupted else f"done: {reason}"
-            run.write_run({**run.run(), "status": status, "age_s": round(ledger.age_s, 3)})
-            return Tuned(run, ledger.trials, rank(ledger.trials), reason, interrupted)
+            run.write_run({**run.run(), "status": status, "age_s": round(ledger.age_s, 3), **timeline.fields})
+            ranking = rank(ledger.trials, run.finals())
+            return Tuned(run, ledger.trials, ranking, reason, interrupted)
     finally:
-        check.cancel()
+        if check is not None:
+            check.cancel()
         run.close()
+
+
+def _clocks(request: TuneRequest, tools: Tools) -> AbstractContextManager[object]:
+    """The GPU's clock held where that was asked for, restored on every way out."""
+    if tools.device is None or request.lock_clocks is None:
+        return nullcontext()
+    wanted = request.lock_clocks
+    if wanted != "auto" and not wanted.isdecimal():
+        raise InputError(f"{wanted!r} is no clock", where="--lock-clocks", next_step="give MHz, or auto")
+    return locked_clocks(tools.device.uuid, None if wanted == "auto" else int(wanted))
+
+
+def _begin_on_gpu(run: RunDirectory, session: Session, reporter: Reporter) -> None:
+    begun = measured_run.begin(session)
+    own = {"ms": list(begun.own.ms), "cold": list(begun.own.cold)}
+    work = [
+        {"bytes": moved, "flops": flops.to_json() if flops else None}
+        for moved, flops in zip(session.bytes_moved(begun.own.mutated_bytes), session.flops, strict=True)
+    ]
+    fields = {"own": own, "work": work, "limits": begun.limits.to_json(), "check": begun.check.to_json()}
+    run.write_run({**run.run(), **fields})
+    reporter.on_gpu(session, begun)
+
+
+def _finish_on_gpu(run: RunDirectory, session: Session, ledger: Ledger, reporter: Reporter) -> None:
+    assert session.gpu is not None
+    use = session.gpu.use_since_own()
+    run.write_run({**run.run(), "gpu_process": {**use, "search_s": round(ledger.age_s, 3)}})
+    finals = measured_run.measure_finalists(session, ledger.trials, reporter.note)
+    run.write_run({**run.run(), "finals": [final.to_json() for final in finals]})
 
 
 def _search(request: TuneRequest, session: Session, ledger: Ledger) -> str:
     """Why the search ended: baselines first, then the strategy."""
     baselines = session.baselines
-    for baseline in baselines:
-        ledger.baseline(baseline.name, [baseline.candidate])
+    ledger.baselines([(baseline.name, baseline.candidate) for baseline in baselines])
     trials = {trial.id: trial for trial in ledger.trials}
     known = {
-        baseline.genome: compiled.score
+        baseline.genome: score
         for baseline in baselines
-        if baseline.genome is not None and (compiled := trials[baseline.candidate.id].compiled) is not None
+        if baseline.genome is not None and (score := trials[baseline.candidate.id].score) is not None
     }
     strategy = find_strategy(request.strategy)
     try:
@@ -120,17 +193,22 @@ def _search(request: TuneRequest, session: Session, ledger: Ledger) -> str:
 
 
 def _ledger(
-    run: RunDirectory, request: TuneRequest, session: Session, reporter: Reporter, verdict: SourceVerdict
+    run: RunDirectory,
+    request: TuneRequest,
+    session: Session,
+    reporter: Reporter,
+    verdict: SourceVerdict | None,
 ) -> Ledger:
     def on_trial(trial: Trial) -> None:
         reporter.trial(trial, ledger.trials, ledger.charged)
-        verdict.poll()
+        if verdict is not None:
+            verdict.poll()
 
     ledger = Ledger(
         run,
         session.space,
         session.evaluator,
-        jobs=request.jobs,
+        jobs=request.jobs * (1 if session.gpu is None else WAITING_FOR_GPU),
         budget=request.budget,
         time_s=request.time_s,
         on_trial=on_trial,
@@ -179,7 +257,8 @@ class SourceVerdict:
 
 
 def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, resumed: bool) -> None:
-    now = fingerprint(session.tools.ptxas, session.tools.target.arch)
+    tools = session.tools
+    now = fingerprint(tools.ptxas, tools.target.arch, tools.device)
     if resumed:
         _require_same(run, session, now)
         run.write_run({**run.run(), "request": request.to_json(), "status": "running"})
@@ -193,8 +272,9 @@ def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, 
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "request": request.to_json(),
             "workload": workload_to_json(session.description.record),
-            "evidence": "compiled",
+            "evidence": "compiled" if tools.device is None else "measured",
             "fingerprint": now,
+            "device": tools.device.to_json() if tools.device else None,
             "space": {"size": session.space.size, "configs": session.space.configs},
             "acfs": [
                 {"name": a.name, "sha256": a.sha256, "arch": list(a.arch), "toolkit": a.toolkit}
@@ -237,6 +317,7 @@ def _tools_of(run: RunDirectory, request: TuneRequest) -> Tools:
 def plan(request: TuneRequest, reporter: Reporter, log: Path) -> Plan:
     """The tools, space and baselines of a request, with nothing compiled."""
     tools = find_tools(request)
+    request = settled(request, tools.target, tools.device)
     find_strategy(request.strategy)
     reporter.tools(request, tools)
     with Session(request, tools, log) as session:

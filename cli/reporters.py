@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from helitune.objectives.check_result import CheckResult
 from helitune.objectives.compile_environment import ignored_variables
 from helitune.objectives.outcomes import Failed
+from helitune.results.measured_run import OnGpu
 from helitune.results.ranking import rank
 from helitune.results.request import TuneRequest
 from helitune.results.session import Session, Tools
@@ -46,6 +47,10 @@ class Silent:
 
     def trial(self, trial: Trial, trials: list[Trial], charged: int) -> None: ...
 
+    def on_gpu(self, session: Session, begun: OnGpu) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
     def ended(self, reason: str) -> None: ...
 
 
@@ -64,9 +69,8 @@ class Plain:
     def tools(self, request: TuneRequest, tools: Tools) -> None:
         self._budget = request.budget
         self._objective = request.objective
-        self.say(
-            f"target {tools.target.arch} ({tools.target.name}), ptxas {tools.ptxas.version}; no GPU is used"
-        )
+        used = "measured there" if tools.device else "no GPU is used"
+        self.say(f"target {tools.target.arch} ({tools.target.name}), ptxas {tools.ptxas.version}; {used}")
         self.say(f"loading {Path(request.file).name} in {request.jobs} compile process(es)")
         for name in ignored_variables(os.environ):
             self.say(f"note: {name} changes results and is not passed to compile processes")
@@ -79,8 +83,15 @@ class Plain:
         record, space = session.description.record, session.space
         self.say(f"kernel {record.kernel} of {Path(record.file).name}, reference {record.reference}")
         acfs = f" × {len(space.acfs)} ACF choices (one is none)" if len(space.acfs) > 1 else ", no ACF pack"
-        self.say(f"space: {space.configs:.4g} configs{acfs}; compiling the baselines, checking the source")
+        self.say(f"space: {space.configs:.4g} configs{acfs}; baselines first")
         self._last = time.monotonic()
+
+    def on_gpu(self, session: Session, begun: OnGpu) -> None:
+        self.say(begun.check.message)
+        self.say(f"own config: {' / '.join(f'{1e3 * ms:.4g}' for ms in begun.own.ms)} us")
+
+    def note(self, text: str) -> None:
+        self.say(text)
 
     def checked(self, result: CheckResult) -> None:
         verdict = "agrees with the reference" if result.agrees else "DISAGREES with the reference"
@@ -130,6 +141,10 @@ class Live(Plain):
         text = progress_text(trials, charged, self._budget, self._objective)
         self._progress.update(self._task, description=text, completed=charged, total=self._budget)
 
+    def note(self, text: str) -> None:
+        self._progress.stop()
+        super().note(text)
+
     def ended(self, reason: str) -> None:
         self._progress.stop()
         super().ended(reason)
@@ -143,24 +158,22 @@ def progress_text(trials: list[Trial], charged: int, budget: int, objective: str
             failed[trial.outcome.stage] = failed.get(trial.outcome.stage, 0) + 1
     best = rank(trials).best
     parts = [f"{charged}/{budget} candidates"]
-    if best is not None and best.compiled is not None:
-        parts.append(f"best {shown_value(best.compiled, objective)}")
+    if best is not None:
+        parts.append(f"best {shown_value(best, objective)}")
     if failed:
         parts.append("failed: " + ", ".join(f"{n} {stage}" for stage, n in sorted(failed.items())))
     return ", ".join(parts)
 
 
 def _outcome(trial: Trial, objective: str, trials: list[Trial]) -> str:
-    compiled = trial.compiled
-    if compiled is None:
-        assert isinstance(trial.outcome, Failed)
+    if isinstance(trial.outcome, Failed):
         return f"failed at {trial.outcome.stage}: {trial.outcome.message}"
     own = rank(trials).own
     if own is None or own.id == trial.id:
         config = {key: trial.config[key] for key in _TELLING if key in trial.config}
     else:
         config = {key: value for key, value in trial.config.items() if own.config.get(key) != value}
-    return f"{shown_value(compiled, objective)}, {shown_config(config)}"
+    return f"{shown_value(trial, objective)}, {shown_config(config)}"
 
 
 _TELLING = ("block_sizes", "reduction_loops", "num_warps", "num_stages", "pid_type")

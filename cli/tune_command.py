@@ -14,11 +14,10 @@ import typer
 
 from helitune.acfs.errors import InputError
 from helitune.acfs.pack import resolve_pack
-from helitune.objectives.compiled_objectives import DEFAULT_OBJECTIVE
 from helitune.results.request import TuneRequest
 from helitune.results.run_directory import create_run, find_run, working_folder
 
-from . import durations, pipeline
+from . import amounts, durations, pipeline
 from .options import Json, PtxasOption, Quiet
 from .plan_report import print_plan
 from .reporters import make_reporter
@@ -57,18 +56,53 @@ def tune(
     force: Annotated[
         bool, typer.Option("--force", help="Try packs made for another ptxas or architecture.")
     ] = False,
+    device: Annotated[
+        str, typer.Option("--device", metavar="GPU", help="GPU to measure on: auto, none, or a CUDA index.")
+    ] = "auto",
     target: Annotated[
-        str, typer.Option("--target", metavar="ARCH", help="Architecture to compile for.")
-    ] = "sm_90",
+        str,
+        typer.Option(
+            "--target", metavar="ARCH", help="Architecture to compile for; auto is this GPU's, else sm_90."
+        ),
+    ] = "auto",
     strategy: Annotated[
         str, typer.Option("--strategy", metavar="NAME", help="compileiq, random or grid.")
     ] = "compileiq",
     objective: Annotated[
         str,
         typer.Option(
-            "--objective", metavar="NAME", help="issue_slots, spills, registers, instructions or occupancy."
+            "--objective",
+            metavar="NAME",
+            help="time; without a GPU issue_slots, spills, registers, instructions or occupancy.",
         ),
-    ] = DEFAULT_OBJECTIVE,
+    ] = "auto",
+    timing: Annotated[
+        str,
+        typer.Option(
+            "--timing", metavar="HOW", help="graph: the GPU alone; eager: with the host's overhead."
+        ),
+    ] = "graph",
+    cache: Annotated[
+        str, typer.Option("--cache", metavar="HOW", help="cold: inputs out of the L2 cache; warm: in it.")
+    ] = "cold",
+    bytes_moved: Annotated[
+        str | None,
+        typer.Option("--bytes", metavar="N[,N…]", help="Bytes that a call must move, as 84MB; one a shape."),
+    ] = None,
+    flops: Annotated[
+        str | None,
+        typer.Option(
+            "--flops", metavar="N[,N…]", help="FLOPs that a call must do, as 137GFLOP; one a shape."
+        ),
+    ] = None,
+    lock_clocks: Annotated[
+        str | None,
+        typer.Option(
+            "--lock-clocks",
+            metavar="MHZ",
+            help="Hold the SM clock there ('auto' to choose), restored at the end.",
+        ),
+    ] = None,
     budget: Annotated[
         int, typer.Option("--budget", metavar="N", min=0, help="Candidates to compile, baselines aside.")
     ] = 100,
@@ -110,8 +144,9 @@ def tune(
 ) -> None:
     """Search the configs of a Helion kernel, jointly with ACFs; leave a run in .helitune/runs/.
 
-    Without a GPU the evidence is `compiled`: candidates are compiled for --target and ranked by --objective,
-    and the kernel's source is checked against its reference in Helion's interpreter. That ranks; it is no time.
+    On a GPU every candidate is checked against the reference and timed beside the kernel's own config. Without
+    one the evidence is `compiled`: candidates are compiled for --target and ranked by --objective, and the
+    kernel's source is checked against its reference in Helion's interpreter. That ranks; it is no time.
     """
     reporter = make_reporter(json=json, quiet=quiet)
     if resume is not None:
@@ -128,6 +163,8 @@ def tune(
         report_tuned(pipeline.tune(request, run, reporter, resumed=True), json=json)
         return
     file, kernel = _split(kernel_file)
+    _require_one_of(timing, ("graph", "eager"), "--timing")
+    _require_one_of(cache, ("cold", "warm"), "--cache")
     request = TuneRequest(
         file=str(file),
         kernel=kernel,
@@ -146,6 +183,12 @@ def tune(
         compile_timeout_s=durations.seconds(compile_timeout, "--compile-timeout"),
         memory_bytes=durations.memory_bytes(compile_memory, "--compile-memory"),
         ptxas=str(Path(ptxas).absolute()) if ptxas else None,
+        device=device,
+        timing=timing,
+        cache=cache,
+        bytes_moved=amounts.bytes_moved(bytes_moved, "--bytes") if bytes_moved else (),
+        flops=amounts.flops(flops, "--flops") if flops else (),
+        lock_clocks=lock_clocks,
     )
     if dry_run:
         with tempfile.TemporaryDirectory(prefix="helitune-plan-") as folder:
@@ -154,13 +197,18 @@ def tune(
     report_tuned(_new_run(request, reporter), json=json)
 
 
+def _require_one_of(text: str, allowed: tuple[str, ...], option: str) -> None:
+    if text not in allowed:
+        raise InputError(f"{text!r} is neither", where=option, next_step=f"choose {' or '.join(allowed)}")
+
+
 def _cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 _WITH_RESUME = {"resume", "budget", "time", "jobs", "json", "quiet"}
-_SPELLED = {"kernel_file": "FILE", "settings": "--set"}
+_SPELLED = {"kernel_file": "FILE", "settings": "--set", "bytes_moved": "--bytes"}
 
 
 def _given(context: typer.Context) -> set[str]:

@@ -12,6 +12,16 @@ from helitune.objectives.outcomes import Compiled, Failed
 from helitune.results.ranking import Ranking, at_memory_bound, failures, no_ops
 from helitune.results.trial import Trial
 
+from .measured_report import (
+    evidence_lines,
+    heading,
+    print_finals,
+    print_gpu_use,
+    print_limits,
+    row,
+    shown_time,
+)
+
 if TYPE_CHECKING:
     from .pipeline import Tuned
 
@@ -53,14 +63,14 @@ def verdict(ranking: Ranking, trials: list[Trial]) -> NegativeVerdict | None:
         kinds = failures(trials)
         why = f"most often {kinds[0].stage}: {kinds[0].message}" if kinds else "nothing was tried"
         return NegativeVerdict(
-            f"none of {len(trials)} candidates compiled; {why}",
+            f"none of {len(trials)} candidates came through; {why}",
             where="tune",
             next_step="see the failures above, and try --set, --compile-timeout or another --target",
         )
     if ranking.improved:
         return None
     next_step = "keep the kernel's own config, or search more: --resume '' --budget N goes on with this run"
-    if ranking.own is not None and at_memory_bound(ranking.own):
+    if ranking.own is not None and ranking.own.measured is None and at_memory_bound(ranking.own):
         next_step = (
             "the own config is charged what the workload's bytes cost and no more, so nothing can rank "
             "above it: only a measurement on a GPU can tell candidates apart"
@@ -75,16 +85,24 @@ def verdict(ranking: Ranking, trials: list[Trial]) -> NegativeVerdict | None:
 def print_ranking(run_id: str, fields: dict[str, Any], trials: list[Trial], ranking: Ranking) -> None:
     """Print the ranking of a run as text."""
     objective = fields["request"]["objective"]
+    measured = fields["evidence"] == "measured"
     print(f"run {run_id} for {fields['fingerprint']['arch']}: {counts(trials)}; {fields['status']}")
-    print(EVIDENCE)
-    if objective == DEFAULT_OBJECTIVE:
-        print(BLIND)
-    print(_heading(objective))
+    for line in evidence_lines(fields) if measured else _compiled_evidence(objective):
+        print(line)
+    print(heading() if measured else _heading(objective))
     for label, trial in _rows(ranking):
-        print(_row(label, trial, objective))
+        print(_row(label, trial))
     _print_best(ranking)
+    if measured:
+        print_limits(fields, ranking)
+        print_finals(fields, trials)
+        print_gpu_use(fields, trials)
     print_failures(trials)
     _print_notes(trials, ranking)
+
+
+def _compiled_evidence(objective: str) -> list[str]:
+    return [EVIDENCE, BLIND] if objective == DEFAULT_OBJECTIVE else [EVIDENCE]
 
 
 def _rows(ranking: Ranking) -> list[tuple[str, Trial]]:
@@ -99,7 +117,9 @@ def _heading(objective: str) -> str:
     return f"  {'':13} {'trial':>5} {measured:>24} {'registers':>9} {'spill B':>8} {'shared B':>9}  ACF"
 
 
-def _row(label: str, trial: Trial, objective: str) -> str:
+def _row(label: str, trial: Trial) -> str:
+    if trial.measured is not None:
+        return row(label, trial, trial.measured)
     compiled = trial.compiled
     if compiled is None:
         return f"  {label:13} {trial.number:>5} failed at {trial.outcome.stage}: {trial.outcome.message}"  # type: ignore[union-attr]
@@ -130,9 +150,9 @@ def _print_best(ranking: Ranking) -> None:
     if ranking.ties:
         print(
             f"{len(ranking.ties)} other candidate(s) score the same: ties go to the own config, then to no ACF, "
-            "then to fewer issue cycles"
+            "then to the lower model score"
         )
-    if at_memory_bound(ranking.best):
+    if ranking.best.measured is None and at_memory_bound(ranking.best):
         print("the best is charged what the workload's bytes cost and no more: nothing can rank above it")
 
 
@@ -195,9 +215,11 @@ def shown_config(config: dict[str, Any]) -> str:
     return " ".join(f"{k}={json_text.dumps(v, separators=(',', ':'))}" for k, v in config.items())
 
 
-def shown_value(compiled: Compiled, objective: str) -> str:
-    """The objective's value with its unit, one a shape."""
-    return f"{shown_values(compiled)} {OBJECTIVES[objective].unit}"
+def shown_value(trial: Trial, objective: str) -> str:
+    """What the search minimises with its unit, one number a shape, of a trial that came through."""
+    if trial.measured is not None:
+        return shown_time(trial.measured)
+    return f"{shown_values(trial.compiled)} {OBJECTIVES[objective].unit}" if trial.compiled else "failed"
 
 
 def shown_values(compiled: Compiled) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+import os
+import threading
+from dataclasses import dataclass, field
 
 from helitune.acfs.acf import Acf
 from helitune.acfs.ptxas import Ptxas
@@ -21,15 +23,16 @@ from .ptxas_log import parse_ptxas_log
 
 @dataclass(frozen=True, slots=True)
 class Assembler:
-    """Makes artifacts with one ptxas, keeping every cubin in `cache`."""
+    """Makes artifacts with one ptxas, keeping every cubin in `cache`; `slots` bounds how many run at once."""
 
     ptxas: Ptxas
     cache: CompileCache
     timeout_s: float
     memory_bytes: int
+    slots: threading.Semaphore = field(default_factory=lambda: threading.BoundedSemaphore(_cores()))
 
     def artifact(self, launch: LoweredLaunch, acf: Acf) -> Artifact:
-        """The artifact of one launch with `acf`; raises AssembleFailed, AssembleTimeout, or CubinError."""
+        """The artifact of one launch with `acf`; raises AssembleFailed, AssembleTimeout, PtxLost, or CubinError."""
         stored = self.cache.get("ptx", launch.ptx_key)
         if stored is None:
             raise PtxLost(launch.ptx_key)
@@ -37,22 +40,25 @@ class Assembler:
         assembled = self._assembled(launch, ptx, acf)
         return read_artifact(launch, ptx, assembled)
 
-    def _assembled(self, launch: LoweredLaunch, ptx: str, acf: Acf) -> Assembled:
+    def cubin_key(self, launch: LoweredLaunch, acf: Acf) -> str:
+        """The name of the launch's cubin in the cache, where `artifact` leaves it."""
         # the text with its debug lines, not ptx_sha256: the cubin's line table refers to the text
-        key = _key(
-            hashlib.sha256(ptx.encode()).hexdigest(), self.ptxas.sha256, *launch.ptxas_flags, acf.sha256
-        )
+        return _key(launch.text_sha256, self.ptxas.sha256, *launch.ptxas_flags, acf.sha256)
+
+    def _assembled(self, launch: LoweredLaunch, ptx: str, acf: Acf) -> Assembled:
+        key = self.cubin_key(launch, acf)
         stored = self.cache.get("cubin", key)
         if stored is not None:
-            return _unpacked(stored)
-        made = assemble(
-            self.ptxas.path,
-            ptx,
-            launch.ptxas_flags,
-            acf.path,
-            timeout_s=self.timeout_s,
-            memory_bytes=self.memory_bytes,
-        )
+            return unpacked(stored)
+        with self.slots:
+            made = assemble(
+                self.ptxas.path,
+                ptx,
+                launch.ptxas_flags,
+                acf.path,
+                timeout_s=self.timeout_s,
+                memory_bytes=self.memory_bytes,
+            )
         self.cache.put("cubin", key, _packed(made))
         return made
 
@@ -84,6 +90,10 @@ def read_artifact(launch: LoweredLaunch, ptx: str, assembled: Assembled) -> Arti
     )
 
 
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -93,7 +103,8 @@ def _packed(made: Assembled) -> bytes:
     return head + b"\n" + made.cubin
 
 
-def _unpacked(stored: bytes) -> Assembled:
+def unpacked(stored: bytes) -> Assembled:
+    """What ptxas made, from the cache's entry of kind "cubin"."""
     head, _, cubin = stored.partition(b"\n")
     fields = json.loads(head)
     return Assembled(cubin=cubin, log=fields["log"], seconds=fields["seconds"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,17 @@ from .trip_counts import Loop, trip_counts
 
 @dataclass(frozen=True, slots=True)
 class LoweredLaunch:
-    """One launch of a config on one shape: where its PTX is cached, and what scoring needs beside the cubin."""
+    """One launch of a config on one shape: where its PTX is cached, and what else assembling and scoring need.
+
+    `host_path` is the Python that Helion generated for the config, whose function `host_name` makes the launch;
+    `text_sha256` covers the PTX with its debug lines, `ptx_sha256` its code alone.
+    """
 
     ptx_key: str
     ptx_sha256: str
+    text_sha256: str
+    host_path: str
+    host_name: str
     ptxas_flags: tuple[str, ...]
     grid: tuple[int, ...]
     num_warps: int
@@ -58,20 +66,21 @@ class BoundShape:
         import helion
 
         launches, _ = self._capture(helion.Config(**config))
-        return [_lowered(launch, source, cache) for launch, source in launches]
+        return [_lowered(launch, host, cache) for launch, host in launches]
 
-    def _capture(self, config: Any) -> tuple[list[tuple[Any, str]], Any]:
+    def _capture(self, config: Any) -> tuple[list[tuple[Any, Any]], Any]:
         from .triton_launches import capture_launches
 
         host_function = self.bound.compile_config(config, allow_print=False)
-        source = Path(host_function.__code__.co_filename).read_text()
         launches, returned = capture_launches(host_function, self._arguments, self._fake_mode)
-        return [(launch, source) for launch in launches], returned
+        return [(launch, host_function) for launch in launches], returned
 
 
-def _lowered(launch: Any, source: str, cache: CompileCache) -> LoweredLaunch:
+def _lowered(launch: Any, host_function: Any, cache: CompileCache) -> LoweredLaunch:
     from .lowering import Lowered, lower, source_key
 
+    path = host_function.__code__.co_filename
+    source = Path(path).read_text()
     key = source_key(launch)
     stored = cache.get("ptx", key)
     if stored is None:
@@ -82,6 +91,9 @@ def _lowered(launch: Any, source: str, cache: CompileCache) -> LoweredLaunch:
     return LoweredLaunch(
         ptx_key=key,
         ptx_sha256=lowered.ptx_sha256,
+        text_sha256=hashlib.sha256(lowered.ptx.encode()).hexdigest(),
+        host_path=path,
+        host_name=host_function.__name__,
         ptxas_flags=lowered.ptxas_flags,
         grid=launch.grid,
         num_warps=lowered.num_warps,

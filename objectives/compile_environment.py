@@ -31,6 +31,22 @@ def compile_environment(
     debug lines only, never in code, and what is worth keeping is in our own cache.
     """
     scratch = scratch or Path(tempfile.gettempdir()) / f"helitune-codegen-{os.geteuid()}"
+    return {**_of_workers(ptxas, environment, scratch), "CUDA_VISIBLE_DEVICES": ""}
+
+
+def gpu_environment(
+    ptxas: Ptxas, environment: Mapping[str, str], scratch: Path, device: str
+) -> dict[str, str]:
+    """As `compile_environment`, for the process that runs what was compiled: it sees the GPU of this UUID alone."""
+    return {
+        **_of_workers(ptxas, environment, scratch),
+        "CUDA_VISIBLE_DEVICES": device,
+        # asking how many GPUs there are must not start CUDA in a process that forks
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+    }
+
+
+def _of_workers(ptxas: Ptxas, environment: Mapping[str, str], scratch: Path) -> dict[str, str]:
     return {
         **without_what_changes_results(environment),
         # Triton chooses by architecture and version which of the two it reads
@@ -40,6 +56,5 @@ def compile_environment(
         "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
         "TRITON_CACHE_DIR": str(scratch / "triton"),
         "HELION_AUTOTUNE_LOG_LEVEL": "0",
-        "CUDA_VISIBLE_DEVICES": "",
         "PYTHONUNBUFFERED": "1",
     }

@@ -17,6 +17,7 @@ from .artifact import Artifact
 from .artifacts import Assembler, PtxLost
 from .assemble import AssembleFailed, AssembleTimeout
 from .bound_shape import LoweredLaunch
+from .build import Build, LaunchBuild, ShapeBuild
 from .compiled_objectives import Objective, Score
 from .elf import CubinError
 from .issue_slots import DoesNotFit
@@ -61,7 +62,7 @@ class CompiledEvaluator:
         answers = self._pool.call("normalise", [tuple(row) for row in rows], timeout_s=NORMALISE_TIMEOUT_S)
         return [Failed("invalid_config", a) if isinstance(a, str) else a for a in answers]
 
-    def evaluate(self, candidate: Candidate) -> Outcome:
+    def evaluate(self, candidate: Candidate) -> Compiled | Failed:
         """Compile `candidate` on every shape and score it; failures are outcomes, not exceptions.
 
         Raises MachineError where the compile cache cannot be written.
@@ -79,7 +80,7 @@ class CompiledEvaluator:
                 next_step=f"free some space there, or set {CACHE_VARIABLE} to a folder you can write to",
             ) from error
 
-    def _evaluate(self, candidate: Candidate) -> Outcome:
+    def _evaluate(self, candidate: Candidate) -> Compiled | Failed:
         lowered = self._lower_once(candidate)
         if isinstance(lowered, Failed):
             return lowered
@@ -109,6 +110,27 @@ class CompiledEvaluator:
         if isinstance(lowered, Failed):
             raise ValueError(f"{lowered.stage}: {lowered.message}")
         return lowered
+
+    def prepare(self, candidate: Candidate) -> None:
+        """Compile a candidate that may be asked for later."""
+        self.evaluate(candidate)
+
+    def remember(self, outcome: Outcome) -> None:
+        """Nothing: what was compiled before lies in the cache."""
+
+    def build(self, candidate: Candidate) -> Build:
+        """What the GPU process needs to run a candidate that `evaluate` has compiled."""
+        return tuple(
+            ShapeBuild(
+                host_path=launches[0].host_path,
+                host_name=launches[0].host_name,
+                launches=tuple(
+                    LaunchBuild(launch.ptx_key, self._assembler.cubin_key(launch, candidate.acf))
+                    for launch in launches
+                ),
+            )
+            for launches in self.launches(candidate)
+        )
 
     def _score(self, artifacts: tuple[Artifact, ...], shape: int) -> Score:
         return self._objective.score(artifacts, self._target, self._description.bytes_moved[shape])

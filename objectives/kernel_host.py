@@ -6,11 +6,10 @@ import os
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helitune.acfs.errors import InputError, UserError
+from helitune.acfs.errors import InputError
 from helitune.search.args import format_shape
 from helitune.search.space import Dimension, Value
 from helitune.search.workload import WorkloadRecord
@@ -18,6 +17,7 @@ from helitune.search.workload import WorkloadRecord
 from .baseline_configs import Baseline, acf_path, as_json, baseline_configs, without_acf
 from .bound_shape import BoundShape, LoweredLaunch
 from .compile_cache import CompileCache
+from .flop_count import FlopCount
 from .telling_line import telling_line
 
 if TYPE_CHECKING:
@@ -26,35 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a search needs to know of a workload: its record, space, baselines, and bytes moved per shape."""
+    """What a search needs to know of a workload: its record, space, baselines, and bytes and FLOPs per shape."""
 
     record: WorkloadRecord
     dimensions: tuple[Dimension, ...]
     baselines: tuple[Baseline, ...]
     bytes_moved: tuple[int, ...]
-
-
-def serve(channel: Connection) -> None:
-    """Answer calls on `channel` until it closes: ("returned", value) or ("raised", error)."""
-    channel.send(os.getpid())
-    host: KernelHost | None = None
-    while True:
-        try:
-            method, arguments = channel.recv()
-        except EOFError:
-            return
-        try:
-            if method == "load":
-                host, answer = KernelHost(**arguments[0]), None
-            else:
-                answer = getattr(host, method)(*arguments)
-            channel.send(("returned", answer))
-        except UserError as error:
-            channel.send(("raised", error))
-        except MemoryError:
-            raise  # the memory limit: this process is no longer to be trusted
-        except BaseException as error:  # noqa: BLE001  whatever a compiler raises costs one candidate
-            channel.send(("raised", (type(error).__name__, telling_line(error))))
+    flops: tuple[FlopCount | None, ...] = ()
 
 
 class KernelHost:
@@ -82,6 +60,7 @@ class KernelHost:
     def describe(self) -> Description:
         """Record, config space, baselines and bytes moved; every shape must have the same config keys."""
         from .config_space import ConfigSpace
+        from .flops import workload_flops
 
         first = self._shape(0)
         space = ConfigSpace(first.bound)
@@ -99,6 +78,7 @@ class KernelHost:
             dimensions=space.dimensions(),
             baselines=baselines,
             bytes_moved=tuple(self._workload.bytes_moved(i, self._shape(i).outputs()) for i in shapes),
+            flops=tuple(workload_flops(self._workload, i) for i in shapes),
         )
 
     def normalise(self, rows: Sequence[Sequence[Value]]) -> list[dict[str, Any] | str]:

@@ -30,13 +30,15 @@ class NeedsTooMuchShared(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """PTX of one launch with what is needed to assemble and score it.
+    """PTX of one launch with what is needed to assemble, score and launch it.
 
-    `ptxas_flags` are Triton's own for this launch, without source, output and ptxas path.
+    `ptxas_flags` are Triton's own for this launch, without source, output and ptxas path; `metadata` is what
+    Triton keeps beside the binary, as its own JSON.
     """
 
     ptx: str
     ptx_sha256: str
+    metadata: str
     ptxas_flags: tuple[str, ...]
     num_warps: int
     shared_bytes: int
@@ -52,12 +54,16 @@ class Lowered:
         return cls(**{**fields, "ptxas_flags": tuple(fields["ptxas_flags"])})
 
 
+_FORMAT = "2"
+"""Of what is cached; 2 added the metadata."""
+
+
 def source_key(launch: Launch) -> str:
     """sha256 of all that decides the PTX of a launch: source, signature, options, backend and its version."""
     from triton.compiler.compiler import make_backend
 
     backend = make_backend(launch.target)
-    parts = (launch.source.hash(), backend.hash(), _options(launch, backend).hash())
+    parts = (_FORMAT, launch.source.hash(), backend.hash(), _options(launch, backend).hash())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -92,6 +98,7 @@ def lower(launch: Launch) -> Lowered:
     return Lowered(
         ptx=ptx,
         ptx_sha256=ptx_identity(ptx),
+        metadata=json.dumps(metadata, default=vars),
         ptxas_flags=flags,
         num_warps=int(metadata["num_warps"]),
         shared_bytes=int(metadata["shared"]),

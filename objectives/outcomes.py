@@ -1,22 +1,26 @@
-"""What became of a candidate: compiled with artifacts and a score, or failed at a named stage."""
+"""What became of a candidate: compiled, measured too, or failed at a named stage."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from .artifact import Artifact
-from .json_fields import items, number, numbers, texts
+from .json_fields import flag, items, mapping, number, numbers, texts
+from .times import ShapeTimes
 
 STAGES = (
     "invalid_config",
     "compile",
     "compile_timeout",
     "launch",
+    "drift",
     "illegal_access",
     "hang",
     "wrong_output",
     "flaky_output",
+    "impossible",
     "out_of_memory",
     "worker_died",
     "duplicate",
@@ -93,4 +97,56 @@ class Failed:
     message: str
 
 
-Outcome = Compiled | Failed
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A compiled candidate that was checked and timed on a GPU, beside the kernel's own config.
+
+    `score` is minimised: its time over the own config's, the geometric mean over shapes. `same_code` marks a
+    candidate whose machine code an earlier one had: its times are that one's.
+    """
+
+    compiled: Compiled
+    score: float
+    shapes: tuple[ShapeTimes, ...]
+    max_rel_error: float = 0.0
+    same_code: bool = False
+
+    @classmethod
+    def of(cls, compiled: Compiled, shapes: tuple[ShapeTimes, ...], max_rel_error: float) -> Measured:
+        """The outcome of these times."""
+        logs = [math.log(shape.ratio) for shape in shapes]
+        score = math.exp(math.fsum(logs) / len(logs)) if len(logs) > 1 else shapes[0].ratio
+        return cls(compiled, score, shapes, max_rel_error)
+
+    @property
+    def tie_breaker(self) -> float:
+        """Orders equal scores: what the compiled objective says."""
+        return self.compiled.score
+
+    def to_json(self) -> dict[str, Any]:
+        """This record in JSON's types."""
+        return {
+            "score": self.score,
+            "shapes": [shape.to_json() for shape in self.shapes],
+            "max_rel_error": self.max_rel_error,
+            "same_code": self.same_code,
+            "compiled": self.compiled.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Measured:
+        """The record that `to_json` gave; ValueError with the field that is missing or of another type."""
+        compiled = Compiled.from_json(mapping(fields, "compiled"))
+        shapes = tuple(ShapeTimes.from_json(shape) for shape in items(fields, "shapes"))
+        if len(shapes) != len(compiled.values):
+            raise ValueError("shapes: not one entry for each shape that was compiled")
+        return cls(
+            compiled=compiled,
+            score=number(fields, "score"),
+            shapes=shapes,
+            max_rel_error=number(fields, "max_rel_error"),
+            same_code=flag(fields, "same_code"),
+        )
+
+
+Outcome = Compiled | Measured | Failed

@@ -40,7 +40,7 @@ class Expected:
 def call_on_copies(function: Callable[..., Any], arguments: Sequence[Any]) -> Outputs:
     """The outputs of one call; `arguments` stay as they are."""
     arguments = map_tensors(list(arguments), torch.Tensor.detach)
-    copies = map_tensors(arguments, _copy)
+    copies = map_tensors(arguments, copied)
     with torch.no_grad():
         returned = function(*copies)
     changed = (i for i, (old, new) in enumerate(zip(arguments, copies, strict=True)) if not _same(old, new))
@@ -99,7 +99,8 @@ def _argument_name(names: Sequence[str], index: int) -> str:
     return f"argument {names[index] if index < len(names) else index} (mutated)"
 
 
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of `tensor` with its strides, where they can be written."""
     if tensor.layout is not torch.strided or 0 in tensor.stride():
         return tensor.clone()
     try:

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-
 from helitune.acfs.errors import InputError
 from helitune.search.args import format_shape
 
-from .agreement import Agreement, OutputAgreement, flat_outputs
+from .agreement import Agreement, OutputAgreement
 from .agreement_words import circumstances, shortened
 from .check_result import CheckResult, marked_shape
 from .check_rounds import Round, altered, is_alterable, rounds
@@ -21,6 +19,7 @@ from .cpu_redirect import cuda_means_cpu
 from .discovery import LoadedWorkload
 from .discovery_kernel import file_of
 from .interpreter_shims import split_tiles
+from .nonfinite import fails
 from .outputs import Expected, Outputs, call_on_copies, compare_outputs, expected_outputs
 from .scaled_inputs import ScaledInputs
 from .scaling import factors
@@ -150,12 +149,8 @@ class _Check:
             return
         assert agreement.worst is not None
         line = f"{circumstances(plan.name)}: {agreement.worst.line()}"
-        if plan.ordinary or (plan.strict and _all_finite(expected)):
+        if fails(plan, outputs, expected):
             raise self._disagreement(line, agreement.worst)
-        if _adds_nonfinite(outputs, expected):
-            raise self._disagreement(
-                f"{line}; NaN or infinity where the reference is finite", agreement.worst
-            )
         self.notes.append(f"{line} (where the reference is not finite, a note)")
 
     def _disagreement(self, line: str, worst: OutputAgreement) -> _Failed:
@@ -200,35 +195,3 @@ class _Check:
     def _user_code(self, call: Callable[[], T], doing: str) -> T:
         with cuda_means_cpu():
             return call_user_code(call, Path(file_of(self.workload.module)), doing)
-
-
-def _pairs(outputs: Outputs, other: Outputs) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    leaves = zip(
-        flat_outputs([outputs.returned, outputs.arguments]),
-        flat_outputs([other.returned, other.arguments]),
-        strict=False,
-    )
-    tensors = [(left, right) for (_, left), (_, right) in leaves if isinstance(left, torch.Tensor)]
-    return [(left, right) for left, right in tensors if isinstance(right, torch.Tensor)]
-
-
-def _all_finite(expected: Expected) -> bool:
-    precise = expected.exact or expected.reference
-    pairs = _pairs(expected.reference, precise)
-    return all(bool((_finite(left) & _finite(right)).all()) for left, right in pairs)
-
-
-def _adds_nonfinite(outputs: Outputs, expected: Expected) -> bool:
-    """Whether the kernel gives NaN or infinity where the reference, plain and exact, has a number."""
-    precise = expected.exact or expected.reference
-    triples = zip(_pairs(outputs, expected.reference), _pairs(outputs, precise), strict=False)
-    return any(
-        bool((~_finite(found) & _finite(plain) & _finite(exact)).any())
-        for (found, plain), (_, exact) in triples
-        if found.shape == plain.shape == exact.shape
-    )
-
-
-def _finite(tensor: torch.Tensor) -> torch.Tensor:
-    # fp8 has no isfinite of its own
-    return torch.isfinite(tensor.float() if tensor.is_floating_point() else tensor)

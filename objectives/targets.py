@@ -20,8 +20,10 @@ They rank candidates against one another; a wrong clock or bandwidth moves all o
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from helitune.acfs.errors import InputError
 
@@ -138,3 +140,16 @@ def find_target(text: str) -> Target:
         known = ", ".join(f"{arch} ({target.name})" for arch, target in TARGETS.items())
         raise InputError(f"unknown target {text!r}", next_step=f"choose one of {known}")
     return target
+
+
+def spelled(target: Target) -> str:
+    """The target as one argument of a command line, which `read_target` reads."""
+    return json.dumps(asdict(target))
+
+
+def read_target(argument: str) -> Target:
+    """The target that `spelled` gave, or that a user named."""
+    if not argument.startswith("{"):
+        return find_target(argument)
+    fields: dict[str, Any] = json.loads(argument)
+    return Target(**{**fields, "capability": tuple(fields["capability"])})

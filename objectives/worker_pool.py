@@ -37,6 +37,14 @@ class CallFailed(Exception):
         self.kind = kind
 
 
+class WorkerBroke(Exception):
+    """The call raised, and left the worker unusable: CUDA after an illegal access. As CallFailed else."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 class Worker:
     """One worker process with the kernel loaded; not for use by two threads at once."""
 
@@ -47,8 +55,8 @@ class Worker:
     def call(self, method: str, *arguments: Any, timeout_s: float) -> Any:
         """What `method` of the kernel host returned.
 
-        Raises CallFailed or a UserError for what the method raised, WorkerTimeout or WorkerDied (the worker
-        is then unusable).
+        Raises CallFailed or a UserError for what the method raised; WorkerTimeout, WorkerDied or WorkerBroke
+        (the worker is then unusable).
         """
         try:
             self._channel.send((method, arguments))
@@ -63,6 +71,9 @@ class Worker:
             return value
         if isinstance(value, UserError):
             raise value
+        if outcome == "broke":
+            self.kill()
+            raise WorkerBroke(*value)
         raise CallFailed(*value)
 
     def kill(self) -> None:
@@ -76,7 +87,9 @@ class Worker:
 class WorkerPool:
     """Workers for one kernel and target, at most `size` at a time, started when first needed.
 
-    `setup` is the keyword arguments of kernel_host.KernelHost, `log` receives what workers write to stderr.
+    `setup` is the keyword arguments of kernel_host.KernelHost, or of gpu.host.GpuHost where `target` is
+    zygote.GPU; a worker started later is given what is in it then. `target` is else what to compile for, as
+    targets.read_target reads it. `log` receives what workers write to stderr.
     """
 
     def __init__(

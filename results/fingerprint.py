@@ -8,14 +8,20 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from helitune.acfs.ptxas import Ptxas
+from helitune.objectives.device import Device
 
 PACKAGES = ("helitune", "torch", "triton", "helion", "compileiq")
 
 
-def fingerprint(ptxas: Ptxas, arch: str) -> dict[str, Any]:
-    """Python, package versions, ptxas (version and sha256) and target architecture, as JSON values."""
+def fingerprint(ptxas: Ptxas, arch: str, device: Device | None = None) -> dict[str, Any]:
+    """Python, package versions, ptxas (version and sha256) and target architecture, as JSON values.
+
+    `device` is the GPU that was measured on; where none was, nothing stands for it.
+    """
+    gpu = {"gpu": {"name": device.name, "driver": device.driver}} if device is not None else {}
     return {
         "arch": arch,
+        **gpu,
         "ptxas": {"version": ptxas.version, "sha256": ptxas.sha256},
         "packages": {name: _version(name) for name in PACKAGES},
         "python": platform.python_version(),

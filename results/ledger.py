@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, Protocol
 
 from helitune.acfs.acf import Acf
-from helitune.objectives.evaluate import CompiledEvaluator
-from helitune.objectives.outcomes import Compiled, Failed, Outcome
+from helitune.objectives.outcomes import Failed, Outcome
 from helitune.search.candidate import Candidate, canonical
-from helitune.search.space import Genome, JointSpace
+from helitune.search.space import Genome, JointSpace, Value
 from helitune.search.strategies.contract import SearchEnded
 
 from .run_directory import RunDirectory
@@ -28,17 +27,30 @@ STALLED_BATCHES = 60
 """Batches without one new candidate after which the space counts as exhausted."""
 
 
+class Evaluator(Protocol):
+    """What turns candidates into outcomes: objectives.evaluate without a GPU, objectives.measured on one."""
+
+    def normalise(self, rows: Sequence[Sequence[Value]]) -> list[dict[str, Any] | Failed]: ...
+
+    def evaluate(self, candidate: Candidate) -> Outcome: ...
+
+    def prepare(self, candidate: Candidate) -> None: ...
+
+    def remember(self, outcome: Outcome) -> None: ...
+
+
 class Ledger:
     """Evaluates batches within a budget and a time, and keeps every trial.
 
-    `on_trial` is called with each new trial, in the main thread, after it was written to disk.
+    `jobs` candidates are under way at a time. `on_trial` is called with each new trial, in the main thread,
+    after it was written to disk.
     """
 
     def __init__(
         self,
         run: RunDirectory,
         space: JointSpace,
-        evaluator: CompiledEvaluator,
+        evaluator: Evaluator,
         *,
         jobs: int,
         budget: int,
@@ -52,6 +64,9 @@ class Ledger:
         self._budget = budget
         self._on_trial = on_trial
         self._replayed = {trial.id: trial for trial in run.trials()}
+        for trial in self._replayed.values():
+            evaluator.remember(trial.outcome)
+        self._prepared: set[str] = set()
         self._age_before = max((t.at_s for t in self._replayed.values()), default=0.0)
         self._started = time.monotonic()
         self._time_s = time_s
@@ -75,18 +90,19 @@ class Ledger:
         """Seconds that the run has taken, over all its sessions."""
         return self._age_before + time.monotonic() - self._started
 
-    def baseline(self, name: str, candidates: Sequence[Candidate]) -> list[Trial]:
-        """Trials of baselines, outside budget and time."""
-        new = [c for c in candidates if c.id not in self._trials]
-        for trial in self._evaluated(new, f"baseline {name}", bounded=False):
+    def baselines(self, named: Sequence[tuple[str, Candidate]]) -> list[Trial]:
+        """Trials of named baselines, in their order, outside budget and time."""
+        origins = {candidate.id: f"baseline {name}" for name, candidate in reversed(named)}
+        new = list({c.id: c for _, c in named if c.id not in self._trials}.values())
+        for trial in self._evaluated(new, origins, bounded=False):
             self._keep(trial)
-        return [self._trials[c.id] for c in candidates]
+        return [self._trials[candidate.id] for _, candidate in named]
 
     def proposals(self, origin: str) -> Callable[[Sequence[Genome]], list[float | None]]:
         """The `evaluate` that a strategy named `origin` is given."""
 
-        def evaluate(batch: Sequence[Genome]) -> list[float | None]:
-            return self._evaluate(batch, origin)
+        def evaluate(batch: Sequence[Genome], /, upcoming: Sequence[Genome] = ()) -> list[float | None]:
+            return self._evaluate(batch, upcoming, origin)
 
         return evaluate
 
@@ -94,14 +110,16 @@ class Ledger:
         """Drop what has not started; what runs ends with the workers."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _evaluate(self, batch: Sequence[Genome], origin: str) -> list[float | None]:
+    def _evaluate(
+        self, batch: Sequence[Genome], upcoming: Sequence[Genome], origin: str
+    ) -> list[float | None]:
         if self._charged >= self._budget:
             raise SearchEnded(f"the budget of {self._budget} candidates is spent")
         self._generation += 1
         ids = self._identify(batch, origin)
         new = {c.id: c for c in ids if isinstance(c, Candidate) and c.id not in self._trials}
         before = self._charged
-        self._spend(list(new.values()), origin)
+        self._spend(list(new.values()), upcoming, origin)
         self._stalled = 0 if self._charged > before else self._stalled + 1
         if self._stalled >= STALLED_BATCHES:
             raise SearchEnded(f"{STALLED_BATCHES} batches in a row held no new valid candidate")
@@ -127,7 +145,19 @@ class Ledger:
             trial = self._trial(trial_id, fields, acf, origin, outcome, 0.0)
             self._keep(self._replayed.get(trial_id) or self._written(trial))
 
-    def _spend(self, candidates: list[Candidate], origin: str) -> None:
+    def _prepare(self, upcoming: Sequence[Genome]) -> None:
+        """Have what may come next compiled once the batch has begun: it costs no budget, and may never come."""
+        decoded = [self._space.decode(genome) for genome in upcoming[: self._budget - self._charged]]
+        configs = self._evaluator.normalise([slots for slots, _ in decoded]) if decoded else []
+        for (_, acf), config in zip(decoded, configs, strict=True):
+            if isinstance(config, Failed):
+                continue
+            candidate = Candidate.of(config, acf)
+            if candidate.id not in self._replayed and candidate.id not in self._prepared:
+                self._prepared.add(candidate.id)
+                self._threads.submit(self._evaluator.prepare, candidate)
+
+    def _spend(self, candidates: list[Candidate], upcoming: Sequence[Genome], origin: str) -> None:
         """Evaluate new candidates in order until the budget or the time ends; then raise SearchEnded."""
         waiting = list(candidates)
         while waiting:
@@ -135,11 +165,19 @@ class Ledger:
             if allowed <= 0:
                 raise SearchEnded(f"the budget of {self._budget} candidates is spent")
             now, waiting = waiting[:allowed], waiting[allowed:]
-            for trial in self._evaluated(now, origin, bounded=True):
+            origins = dict.fromkeys((c.id for c in now), origin)
+            for trial in self._evaluated(now, origins, bounded=True, upcoming=upcoming):
                 self._keep(trial)
                 self._charged += _is_charged(trial.outcome)
 
-    def _evaluated(self, candidates: Sequence[Candidate], origin: str, *, bounded: bool) -> Iterable[Trial]:
+    def _evaluated(
+        self,
+        candidates: Sequence[Candidate],
+        origins: Mapping[str, str],
+        *,
+        bounded: bool,
+        upcoming: Sequence[Genome] = (),
+    ) -> Iterable[Trial]:
         """A trial for each candidate as they finish: replayed ones first, then in parallel."""
         numbered = list(enumerate(candidates, start=len(self._trials) + 1))
         yield from [self._replayed[c.id] for _, c in numbered if c.id in self._replayed]
@@ -149,6 +187,8 @@ class Ledger:
             raise SearchEnded(f"the time of {self._time_s:g} s is up")
         for number, candidate in fresh:
             running[self._threads.submit(self._timed, candidate, bounded)] = (number, candidate)
+        if running:
+            self._prepare(upcoming)
         out_of_time = False
         while running:
             finished, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
@@ -160,7 +200,13 @@ class Ledger:
                     out_of_time = True
                     continue
                 trial = self._trial(
-                    candidate.id, candidate.config, candidate.acf, origin, outcome, elapsed, number
+                    candidate.id,
+                    candidate.config,
+                    candidate.acf,
+                    origins[candidate.id],
+                    outcome,
+                    elapsed,
+                    number,
                 )
                 yield self._written(trial)
         if out_of_time:
@@ -209,8 +255,7 @@ class Ledger:
     def _score(self, candidate: Candidate | None) -> float | None:
         if candidate is None:
             return None
-        outcome = self._trials[candidate.id].outcome
-        return outcome.score if isinstance(outcome, Compiled) else None
+        return self._trials[candidate.id].score
 
 
 class _TimeIsUp(Exception):

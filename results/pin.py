@@ -36,9 +36,13 @@ from helitune.acfs.errors import InputError
 from helitune.search.candidate import canonical
 from helitune.search.workload import Shape
 
+from .pin_fields import architecture, config, file_name, fingerprint, identifier, of
 from .workload_json import shape_from_json, shape_to_json
 
 PIN_FORMAT = 1
+
+MAX_PIN_BYTES = 4 << 20
+"""Of a pin's JSON file; real ones have a few KiB."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -136,22 +140,22 @@ class Pin:
         """The pin that `to_json` gave; KeyError, TypeError or ValueError for anything else."""
         kernel, workload = fields["kernel"], fields["workload"]
         return cls(
-            kernel=_of(str, kernel["name"]),
-            file=_of(str, kernel["file"]),
-            source_sha256=_of(str, kernel["source_sha256"]),
-            gpu=_of(str, fields["gpu"]),
-            reference=_of(str, workload["reference"]),
-            inputs=_of(str, workload["inputs"]),
+            kernel=identifier(kernel["name"]),
+            file=file_name(kernel["file"]),
+            source_sha256=of(str, kernel["source_sha256"]),
+            gpu=architecture(fields["gpu"]),
+            reference=of(str, workload["reference"]),
+            inputs=of(str, workload["inputs"]),
             shapes=tuple(shape_from_json(shape) for shape in workload["shapes"]),
-            config=_of(dict, fields["config"]),
+            config=config(fields["config"]),
             acf=_acf(fields["acf"]),
-            evidence=_of(str, fields["evidence"]),
-            objective=_of(dict, fields["objective"]),
-            artifacts=_of(list, fields["artifacts"]),
-            check=_of(dict, fields["check"]),
-            fingerprint=_of(dict, fields["fingerprint"]),
-            run=_of(dict, fields["run"]),
-            notes=tuple(_of(str, note) for note in _of(list, fields["notes"])),
+            evidence=identifier(fields["evidence"]),
+            objective=of(dict, fields["objective"]),
+            artifacts=of(list, fields["artifacts"]),
+            check=of(dict, fields["check"]),
+            fingerprint=fingerprint(fields["fingerprint"]),
+            run=of(dict, fields["run"]),
+            notes=tuple(of(str, note) for note in of(list, fields["notes"])),
         )
 
 
@@ -180,7 +184,7 @@ def read_pin(path: Path) -> Pin:
     try:
         pin = Pin.from_json(fields)
         unchanged = fields["identity"] == pin.identity()
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         what = f"the pin is broken: {type(error).__name__} {error}"
         raise InputError(what, where=str(path), next_step="write it again with helitune pin") from error
     if not unchanged:
@@ -196,7 +200,8 @@ def read_pin(path: Path) -> Pin:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        fields = json.loads(path.read_bytes())
+        content = _content(path, MAX_PIN_BYTES)
+        fields = json.loads(content) if content is not None else None
     except OSError as error:
         what = f"cannot read the pin: {error.strerror or error}"
         raise InputError(what, where=str(path), next_step="name a .json file of helitune pin") from error
@@ -208,10 +213,17 @@ def _read_json(path: Path) -> dict[str, Any]:
     return fields
 
 
+def _content(path: Path, limit_bytes: int) -> bytes | None:
+    """The file's content, None where it is longer. Raises OSError, also for what is no file: a pipe would wait."""
+    if path.exists() and not path.is_file():
+        raise OSError("not a regular file")
+    return read_at_most(path, limit_bytes)
+
+
 def _require_acf(path: Path, acf: PinnedAcf) -> None:
     next_step = "put the file back, or write the pin again with helitune pin"
     try:
-        content = read_at_most(path, MAX_ACF_BYTES)
+        content = _content(path, MAX_ACF_BYTES)
     except OSError as error:
         what = f"the pin's ACF {acf.name} cannot be read: {error.strerror or error}"
         raise InputError(what, where=str(path), next_step=next_step) from error
@@ -223,18 +235,12 @@ def _acf(fields: Any) -> PinnedAcf | None:
     if fields is None:
         return None
     acf = PinnedAcf(
-        sha256=_of(str, fields["sha256"]),
-        name=_of(str, fields["name"]),
-        toolkit=_of(str, fields["toolkit"]),
-        ptxas=_of(str, fields["ptxas"]),
+        sha256=of(str, fields["sha256"]),
+        name=of(str, fields["name"]),
+        toolkit=of(str, fields["toolkit"]),
+        ptxas=of(str, fields["ptxas"]),
     )
     # the name is opened beside the pin: nothing but a hash may stand there
     if not _SHA256.fullmatch(acf.sha256) or fields["file"] != acf.file:
         raise ValueError("acf.file is not SHA256.acf")
     return acf
-
-
-def _of(kind: type, value: Any) -> Any:
-    if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind.__name__}")
-    return value

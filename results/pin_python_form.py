@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import textwrap
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from helitune.objectives.check_result import CheckResult
@@ -17,14 +14,12 @@ from helitune.search.dtypes import LONG_NAMES
 from helitune.search.workload import Argument, ScalarArg
 
 from .pin import Pin
+from .pin_environment import pinned_environment
+from .pin_template import filled
 
 WIDTH = 88
 """Columns of the written file; what is longer goes on lines of its own."""
 
-PTXAS_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
-"""Where Triton reads which ptxas to run, the second for Blackwell."""
-
-_PACKAGES = ("helion", "triton", "torch")
 _SHAPES_NAMED = 3
 
 
@@ -33,11 +28,9 @@ def python_text(pin: Pin, kernel_file: Path) -> str:
 
     `kernel_file` is where the kernel's source lies: its module's name, with its packages', goes into the file.
     """
-    template = files(__package__).joinpath("pin_python_form.template").read_text(encoding="utf-8")
-    # lines for pins with an ACF are marked; Template then sees one text
-    marked = re.compile(r"^(\$config)?#acf ?(.*\n)", re.MULTILINE)
-    text = marked.sub(r"\1\2" if pin.acf else r"\1", template)
-    return Template(text).substitute(
+    return filled(
+        "pin_python_form",
+        acf=pin.acf is not None,
         kernel=pin.kernel,
         gpu=pin.gpu,
         evidence=pin.evidence,
@@ -45,8 +38,8 @@ def python_text(pin: Pin, kernel_file: Path) -> str:
         kernel_literal=literal(pin.kernel),
         module=literal(module_name(kernel_file)),
         config="".join(f"    {k}={literal(v, len(k) + 5, 4)},\n" for k, v in pin.config.items()),
-        shapes=literal([list(map(_guard, shape)) for shape in pin.shapes], len("SHAPES = ")),
-        environment=literal(_environment(pin), WIDTH),
+        shapes=literal(guarded_calls(pin), len("SHAPES = ")),
+        environment=literal(pinned_environment(pin), WIDTH),
         acf_sha256=literal(pin.acf.sha256 if pin.acf else ""),
     )
 
@@ -110,20 +103,13 @@ def _flat(value: Any) -> str:
     return repr(value)
 
 
+def guarded_calls(pin: Pin) -> list[list[Any]]:
+    """The pinned calls as the generated files compare them: [dtype, shape, strides], the text of a scalar."""
+    return [list(map(_guard, shape)) for shape in pin.shapes]
+
+
 def _guard(argument: Argument) -> Any:
     if isinstance(argument, ScalarArg):
         return str(argument.value)
     name = LONG_NAMES.get(argument.dtype, (argument.dtype,))[0]
     return [name, list(argument.shape), list(argument.strides)]
-
-
-def _environment(pin: Pin) -> dict[str, str]:
-    versions: dict[str, str] = pin.fingerprint["packages"]
-    ptxas = f"ptxas {pin.fingerprint['ptxas']['version']}"
-    return {
-        **{name: versions[name].partition("+")[0] for name in _PACKAGES},
-        "gpu": pin.gpu,
-        # an ACF fits one ptxas version; a config alone is valid with any
-        **(dict.fromkeys(PTXAS_VARIABLES, ptxas) if pin.acf else {}),
-        pin.file: pin.source_sha256,
-    }

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from helitune.objectives.outcomes import Compiled, Failed
+from helitune.objectives.outcomes import Failed
 
+from .finals import Final, measured_again
 from .trial import OWN, Trial
 
 
@@ -17,7 +18,8 @@ class Ranking:
     """The state of a run.
 
     `own` is the kernel's own config; `best` the first by `Trial.rank`; `ties` the other trials whose score
-    equals the best's; `without_acf` the best that has no ACF. All None where nothing compiled.
+    equals the best's; `without_acf` the best that has no ACF. All None where nothing compiled. Where finalists
+    were measured again, they alone can be best, in that order.
     """
 
     own: Trial | None
@@ -28,39 +30,36 @@ class Ranking:
     @property
     def improved(self) -> bool:
         """Whether the best ranks above the kernel's own config by the objective itself, not by a tie breaker."""
-        if self.best is None or self.best.compiled is None:
+        best = self.best.score if self.best else None
+        own = self.own.score if self.own else None
+        if best is None:
             return False
-        if self.own is None or self.own.compiled is None:
-            return True
-        return self.best.compiled.score < self.own.compiled.score
+        return own is None or best < own
 
 
-def rank(trials: Sequence[Trial]) -> Ranking:
-    """The ranking of `trials`, the same in whatever order they come."""
-    compiled = sorted((t for t in trials if isinstance(t.outcome, Compiled)), key=lambda t: t.rank)
-    best = compiled[0] if compiled else None
+def rank(trials: Sequence[Trial], finals: Sequence[Final] = ()) -> Ranking:
+    """The ranking of `trials`, the same in whatever order they come; `finals` are the finalists' last times."""
+    trials = measured_again(trials, finals)
+    through = sorted((t for t in trials if t.score is not None), key=lambda t: t.rank)
+    best = through[0] if through else None
     own = next((t for t in trials if t.origin == OWN), None)
     return Ranking(
         own=own,
         best=best,
-        without_acf=next((t for t in compiled if not t.acf_sha256), None),
-        ties=tuple(t for t in compiled[1:] if best and t.rank[0] == best.rank[0]),
+        without_acf=next((t for t in through if not t.acf_sha256), None),
+        ties=tuple(t for t in through[1:] if best and t.rank[0] == best.rank[0]),
     )
 
 
 def no_ops(trials: Sequence[Trial]) -> set[str]:
     """Ids of trials whose ACF changes nothing: the same code as their config gives without one."""
     plain = {
-        str(sorted(t.config.items())): t.outcome.code
-        for t in trials
-        if isinstance(t.outcome, Compiled) and not t.acf_sha256
+        str(sorted(t.config.items())): t.compiled.code for t in trials if t.compiled and not t.acf_sha256
     }
     return {
         t.id
         for t in trials
-        if t.acf_sha256
-        and isinstance(t.outcome, Compiled)
-        and plain.get(str(sorted(t.config.items()))) == t.outcome.code
+        if t.acf_sha256 and t.compiled and plain.get(str(sorted(t.config.items()))) == t.compiled.code
     }
 
 

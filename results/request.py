@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from helitune.acfs.errors import InputError
-from helitune.objectives.json_fields import flag, integer, number, optional, text, texts
+from helitune.objectives.json_fields import flag, integer, integers, number, optional, text, texts
 
 
 @dataclass(frozen=True, slots=True)
 class TuneRequest:
     """Every setting that decides what a run proposes and how it judges.
 
-    `packs` and `file` are absolute paths. `budget` counts candidates that reach the compiler, baselines aside;
-    `time_s` bounds the whole run over all its sessions, None for no bound.
+    `packs` and `file` are absolute paths. `target` and `objective` may be "auto": this machine's GPU and its time,
+    else sm_90 and the model. `device` is "auto", "none" or a CUDA index. `timing` is "graph" or "eager", `cache`
+    "cold" or "warm". `bytes_moved` and `flops` override what the workload says, one number a shape or none.
+    `lock_clocks` is None, "auto" or a number of MHz. `effort` is that of Helion's own autotuner. `budget` counts
+    candidates that reach the compiler, baselines aside; `time_s` bounds the whole run over all its sessions,
+    None for no bound.
     """
 
     file: str
@@ -35,6 +39,27 @@ class TuneRequest:
     compile_timeout_s: float
     memory_bytes: int
     ptxas: str | None
+    device: str = "none"
+    timing: str = "graph"
+    cache: str = "cold"
+    bytes_moved: tuple[int, ...] = ()
+    flops: tuple[int, ...] = ()
+    lock_clocks: str | None = None
+    effort: str = "quick"
+    prescreen: bool = False
+
+    def gpu_setup(self, cache_root: Path) -> dict[str, Any]:
+        """The keyword arguments of gpu.host.GpuHost for this request."""
+        return {
+            "file": self.file,
+            "kernel": self.kernel,
+            "reference": self.reference,
+            "args": self.args,
+            "seed": self.seed,
+            "cache_root": str(cache_root),
+            "graph": self.timing == "graph",
+            "cold": self.cache == "cold",
+        }
 
     def worker_setup(self, cache_root: Path) -> dict[str, Any]:
         """The keyword arguments of KernelHost for this request, with PTX cached under `cache_root`."""
@@ -86,4 +111,20 @@ def _read(stored: Any) -> TuneRequest:
         compile_timeout_s=number(stored, "compile_timeout_s"),
         memory_bytes=integer(stored, "memory_bytes"),
         ptxas=optional(text, stored, "ptxas"),
+        **_of_a_gpu(stored),
     )
+
+
+def _of_a_gpu(stored: Any) -> dict[str, Any]:
+    """The settings that the first version had not: those of its requests are the defaults."""
+    readers: dict[str, Any] = {
+        "device": text,
+        "timing": text,
+        "cache": text,
+        "bytes_moved": integers,
+        "flops": integers,
+        "lock_clocks": lambda record, key: optional(text, record, key),
+        "effort": text,
+        "prescreen": flag,
+    }
+    return {name: read(stored, name) for name, read in readers.items() if name in stored}

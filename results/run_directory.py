@@ -20,7 +20,8 @@ from typing import Any
 from helitune.acfs.errors import InputError, MachineError
 from helitune.acfs.paths import atomic_write
 
-from .run_record import read_run, run_text
+from .finals import Final
+from .run_record import finals_of, read_run, run_text
 from .trial import Trial
 
 RUNS = Path(".helitune") / "runs"
@@ -112,6 +113,10 @@ class RunDirectory:
     def run(self) -> dict[str, Any]:
         """The content of run.json, checked (results/run_record.py); InputError where there is none to rely on."""
         return read_run(self.path / "run.json")
+
+    def finals(self) -> list[Final]:
+        """The finalists' last times, none where the run has not come that far; InputError for a broken record."""
+        return finals_of(self.run(), str(self.path / "run.json"))
 
     def close(self) -> None:
         """Release the run. Every trial is on disk already: what the closing itself reports loses nothing."""

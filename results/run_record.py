@@ -6,12 +6,13 @@ Format 1 (first version):
     created       when, as 2026-12-01T10:15:00+0000
     request       the settings of `tune`: results/request.py
     workload      the kernel and its calls: results/workload_json.py
-    evidence      "compiled": no run time was taken
-    fingerprint   {arch, ptxas {version, sha256}, packages, python, platform}
+    evidence      "compiled": no run time was taken; "measured": on `device`
+    fingerprint   {arch, ptxas {version, sha256}, packages, python, platform}; gpu {name, driver} where measured
     acfs          {name, sha256, arch, toolkit} of each ACF of the space; the bytes lie in acfs/
     status        "running", "interrupted", "stopped: WHY" or "done: WHY"
 
-and, where the run came that far, `space`, `own_acfs`, `check` (the verdict on the kernel's source) and `age_s`.
+and, where the run came that far, `space`, `own_acfs`, `check` (the verdict on the kernel's source) and `age_s`;
+where it measured, `own` (its times), `limits` of the GPU, `gpu_process` (how busy it was) and `finals`.
 A reader takes every format up to its own and refuses newer ones.
 """
 
@@ -24,6 +25,7 @@ from typing import Any
 from helitune.acfs.errors import InputError
 from helitune.objectives.json_fields import integer, items, mapping, sha256, text, texts
 
+from .finals import Final
 from .request import TuneRequest
 from .workload_json import workload_from_json
 
@@ -52,6 +54,16 @@ def read_run(path: Path) -> dict[str, Any]:
         ) from error
     TuneRequest.from_json(fields["request"], where=str(path))
     return fields
+
+
+def finals_of(fields: dict[str, Any], where: str) -> list[Final]:
+    """The finalists in these fields of run.json; InputError, naming `where`, for what is no such record."""
+    try:
+        return [Final.from_json(entry) for entry in items(fields, "finals")] if "finals" in fields else []
+    except ValueError as error:
+        raise InputError(
+            f"run.json cannot be read: finals: {error}", where=where, next_step=_NEXT_STEP
+        ) from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:

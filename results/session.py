@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from helitune.acfs.acf import NO_ACF, Acf
-from helitune.acfs.errors import InputError, MachineError
+from helitune.acfs.errors import InputError, MachineError, UserError
 from helitune.acfs.pack import Pack, read_packs
 from helitune.acfs.paths import cache_root
 from helitune.acfs.ptxas import Ptxas, find_ptxas
@@ -20,17 +22,23 @@ from helitune.acfs.store import AcfStore
 from helitune.objectives.artifacts import Assembler
 from helitune.objectives.assemble import kill_running
 from helitune.objectives.compile_cache import CompileCache
-from helitune.objectives.compile_environment import compile_environment
-from helitune.objectives.compiled_objectives import OBJECTIVES
+from helitune.objectives.compile_environment import compile_environment, gpu_environment
+from helitune.objectives.compiled_objectives import DEFAULT_OBJECTIVE, OBJECTIVES
+from helitune.objectives.device import Device
 from helitune.objectives.evaluate import CompiledEvaluator
+from helitune.objectives.flop_count import FlopCount, stated_flops
+from helitune.objectives.gpu_process import GpuProcess
 from helitune.objectives.kernel_host import Description
-from helitune.objectives.targets import Target, find_target
+from helitune.objectives.measured import MeasuredEvaluator
+from helitune.objectives.targets import Target, spelled
 from helitune.objectives.worker_pool import CallFailed, WorkerDied, WorkerPool, WorkerTimeout
 from helitune.search.candidate import Candidate
 from helitune.search.narrow import narrow
 from helitune.search.space import Genome, JointSpace
 
+from .choose_device import find_target_and_device
 from .request import TuneRequest
+from .trial import Trial
 
 DESCRIBE_TIMEOUT_S = 300.0
 
@@ -46,24 +54,22 @@ class BaselineCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What must be right before any kernel is loaded: ptxas, target, and the ACFs that fit both."""
+    """What must be right before any kernel is loaded: ptxas, target, and the ACFs that fit both.
+
+    `device` is the GPU that candidates are timed on, None where they are only compiled.
+    """
 
     ptxas: Ptxas
     target: Target
     acfs: tuple[Acf, ...]
     packs: tuple[Pack, ...]
+    device: Device | None = None
 
 
 def find_tools(request: TuneRequest) -> Tools:
-    """The ptxas, target and ACFs of a request; raises UserError for what is wrong with any of them."""
+    """The ptxas, target, GPU and ACFs of a request; raises UserError for what is wrong with any of them."""
     ptxas = find_ptxas(request.ptxas)
-    target = find_target(request.target)
-    if request.objective not in OBJECTIVES:
-        raise InputError(
-            f"unknown objective {request.objective!r}",
-            where="--objective",
-            next_step=f"choose from {', '.join(OBJECTIVES)}",
-        )
+    target, device = find_target_and_device(request)
     acfs, packs = read_packs(
         [Path(pack) for pack in request.packs],
         ptxas_version=ptxas.version,
@@ -80,7 +86,7 @@ def find_tools(request: TuneRequest) -> Tools:
             next_step="name another --acf-pack, leave it out to search configs alone"
             + (", or try these with --force" if misfit else ""),
         )
-    return Tools(ptxas, target, _stored(acfs), packs)
+    return Tools(ptxas, target, _stored(acfs), packs, device)
 
 
 def _stored(acfs: Sequence[Acf]) -> tuple[Acf, ...]:
@@ -98,30 +104,40 @@ class Session:
         self.request = request
         self.tools = tools
         self.cache = CompileCache(cache_root() / "compiled")
+        self.gpu: GpuProcess | None = None
         self._scratch = tempfile.TemporaryDirectory(prefix="helitune-codegen-")
+        if tools.device is not None:
+            self.gpu = self._gpu_process(tools.device, log)
         self._pool = WorkerPool(
             request.worker_setup(cache_root() / "compiled"),
-            target=tools.target.arch,
+            target=spelled(tools.target),
             size=request.jobs,
             log=log,
             environment=compile_environment(tools.ptxas, os.environ, Path(self._scratch.name)),
         )
         try:
             self.description = self._describe(log)
+            self._require_one_a_shape()
             dimensions = narrow(self.description.dimensions, request.settings)
         except BaseException:
             self._close()
             raise
         self.space = JointSpace(dimensions, (NO_ACF, *tools.acfs))
         assembler = Assembler(tools.ptxas, self.cache, request.compile_timeout_s, request.memory_bytes)
-        self.evaluator = CompiledEvaluator(
+        self.compiled = CompiledEvaluator(
             self._pool,
             assembler,
             self.description,
             target=tools.target,
-            objective=OBJECTIVES[request.objective],
+            objective=OBJECTIVES.get(request.objective, OBJECTIVES[DEFAULT_OBJECTIVE]),
             compile_timeout_s=request.compile_timeout_s,
         )
+        self.measured = MeasuredEvaluator(self.compiled, self.gpu) if self.gpu else None
+
+    @property
+    def evaluator(self) -> CompiledEvaluator | MeasuredEvaluator:
+        """What the search asks: on a GPU times, else what the model says."""
+        return self.measured or self.compiled
 
     @cached_property
     def baselines(self) -> list[BaselineCandidate]:
@@ -135,6 +151,41 @@ class Session:
             genome = self.space.encode(baseline.slots, acf)
             found.append(BaselineCandidate(baseline.name, Candidate.of(baseline.config, acf), genome))
         return found
+
+    def bytes_moved(self, mutated_bytes: Sequence[int]) -> tuple[int, ...]:
+        """Bytes that one call must move, one number a shape: as --bytes says, else the workload.
+
+        `mutated_bytes` are those of arguments that the kernel writes in place, which only running it shows.
+        """
+        derived = (a + b for a, b in zip(self.description.bytes_moved, mutated_bytes, strict=True))
+        return self.request.bytes_moved or tuple(derived)
+
+    @property
+    def flops(self) -> tuple[FlopCount | None, ...]:
+        """FLOPs of one call, one count a shape: as --flops says, else what the reference does."""
+        derived, shapes = self.description.flops, self.description.record.shapes
+        if not self.request.flops:
+            return derived
+        return tuple(
+            stated_flops(total, known, shape)
+            for total, known, shape in zip(self.request.flops, derived, shapes, strict=True)
+        )
+
+    def candidate(self, trial: Trial) -> Candidate:
+        """The candidate of a trial of this run; its ACF is one of the space's or of the baselines'."""
+        known = {acf.sha256: acf for acf in self.space.acfs}
+        known |= {b.candidate.acf.sha256: b.candidate.acf for b in self.baselines}
+        return Candidate.of(trial.config, known[trial.acf_sha256])
+
+    def start_workers(self) -> None:
+        """Have every compile process load and bind the kernel meanwhile, by compiling the own config in each."""
+        own = self.baselines[0].candidate.config
+
+        def start() -> None:
+            self._pool.call("build", own, 0, timeout_s=DESCRIBE_TIMEOUT_S)
+
+        for _ in range(self.request.jobs):
+            threading.Thread(target=_quietly(start), name="worker start", daemon=True).start()
 
     def compile_plainly(self, candidate: Candidate, shape: int) -> tuple[str, ...]:
         """Code hashes of the candidate as plain Helion and Triton compile it, all stages, nothing reused."""
@@ -156,10 +207,33 @@ class Session:
         self._close()
         self.cache.trim()
 
+    def _gpu_process(self, device: Device, log: Path) -> GpuProcess:
+        """The GPU process, loading while the compile processes do."""
+        gpu = GpuProcess(
+            self.request.gpu_setup(cache_root() / "compiled"),
+            log=log.with_name("gpu.log"),
+            environment=gpu_environment(self.tools.ptxas, os.environ, Path(self._scratch.name), device.uuid),
+        )
+        # what goes wrong is met again, and told, by the first call that needs it
+        threading.Thread(target=_quietly(gpu.start), name="gpu start", daemon=True).start()
+        return gpu
+
     def _close(self) -> None:
+        if self.gpu is not None:
+            self.gpu.close()
         self._pool.close()
         kill_running()
         self._scratch.cleanup()
+
+    def _require_one_a_shape(self) -> None:
+        shapes = len(self.description.record.shapes)
+        for option, given in (("--bytes", self.request.bytes_moved), ("--flops", self.request.flops)):
+            if given and len(given) != shapes:
+                raise InputError(
+                    f"{len(given)} given for {shapes} shape(s)",
+                    where=option,
+                    next_step="give one for each shape, in their order, with commas between",
+                )
 
     def _describe(self, log: Path) -> Description:
         """The workload as a worker sees it; InputError or MachineError where its kernel file keeps it from that."""
@@ -186,6 +260,14 @@ class Session:
                 where=file,
                 next_step="import the file and call its inputs function in plain Python",
             ) from error
+
+
+def _quietly(call: Callable[[], None]) -> Callable[[], None]:
+    def quiet() -> None:
+        with contextlib.suppress(UserError, CallFailed, WorkerDied, WorkerTimeout):
+            call()
+
+    return quiet
 
 
 def stored_acfs(folder: Path, listed: Sequence[dict[str, Any]]) -> tuple[Acf, ...]:

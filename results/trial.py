@@ -7,10 +7,10 @@ from typing import Any
 
 from helitune.acfs.errors import InputError
 from helitune.objectives.json_fields import integer, mapping, number, optional, sha256, text
-from helitune.objectives.outcomes import Compiled, Failed, Outcome
+from helitune.objectives.outcomes import Compiled, Failed, Measured, Outcome
 
-TRIAL_FORMAT = 1
-"""1: first version; its first runs have no `bounds`."""
+TRIAL_FORMAT = 2
+"""1: first version; its first runs have no `bounds`. 2: outcomes that were measured."""
 
 
 OWN = "baseline own"
@@ -39,27 +39,40 @@ class Trial:
 
     @property
     def compiled(self) -> Compiled | None:
-        """The outcome of a candidate that came through, else None."""
+        """What a candidate that came through compiled to, else None."""
+        if isinstance(self.outcome, Measured):
+            return self.outcome.compiled
         return self.outcome if isinstance(self.outcome, Compiled) else None
 
     @property
+    def measured(self) -> Measured | None:
+        """The times of a candidate that was measured, else None."""
+        return self.outcome if isinstance(self.outcome, Measured) else None
+
+    @property
+    def score(self) -> float | None:
+        """What the search minimised, None for a candidate that failed."""
+        return None if isinstance(self.outcome, Failed) else self.outcome.score
+
+    @property
     def rank(self) -> tuple[float, bool, bool, float, int]:
-        """Sorts compiled trials best first: score, then own before others, then no ACF, tie breaker, number.
+        """Sorts trials that came through best first: score, then own before others, then no ACF, tie breaker, number.
 
         At an equal score there is no evidence for a change, least of all for one that brings an ACF and the
         ptxas it needs.
         """
-        if not isinstance(self.outcome, Compiled):
+        if isinstance(self.outcome, Failed):
             return (float("inf"), True, True, float("inf"), self.number)
         changed = self.origin != OWN
         return (self.outcome.score, changed, bool(self.acf_sha256), self.outcome.tie_breaker, self.number)
 
     def to_json(self) -> dict[str, Any]:
         """This trial in JSON's types."""
-        if isinstance(self.outcome, Compiled):
-            outcome = {"outcome": "compiled", **self.outcome.to_json()}
-        else:
+        if isinstance(self.outcome, Failed):
             outcome = {"outcome": "failed", "stage": self.outcome.stage, "message": self.outcome.message}
+        else:
+            kind = "measured" if isinstance(self.outcome, Measured) else "compiled"
+            outcome = {"outcome": kind, **self.outcome.to_json()}
         return {
             "format": TRIAL_FORMAT,
             "number": self.number,
@@ -102,6 +115,8 @@ def _outcome(fields: dict[str, Any]) -> Outcome:
     kind = text(fields, "outcome")
     if kind == "compiled":
         return Compiled.from_json(fields)
+    if kind == "measured":
+        return Measured.from_json(fields)
     if kind == "failed":
         return Failed(stage=text(fields, "stage"), message=text(fields, "message"))
-    raise ValueError(f"outcome: {kind!r} is neither 'compiled' nor 'failed'")
+    raise ValueError(f"outcome: {kind!r} is none of 'compiled', 'measured' and 'failed'")

@@ -1,6 +1,6 @@
 """The ledger: what is charged, what is answered from memory, and that a resumed run repeats nothing.
 
-The evaluator here is the ledger's own contract, two methods, with answers that are known beforehand; the real
+The evaluator here is the ledger's own contract, with answers that are known beforehand; the real
 one is tested in tests/objectives and by whole runs.
 """
 
@@ -36,6 +36,8 @@ class Evaluator:
 
     def __init__(self) -> None:
         self.evaluated: list[int] = []
+        self.prepared: list[int] = []
+        self.remembered: list[Outcome] = []
         self.before: Callable[[int], None] = lambda x: None
 
     def normalise(self, rows: Sequence[Sequence[Any]]) -> list[dict[str, Any] | Failed]:
@@ -43,6 +45,12 @@ class Evaluator:
             Failed("invalid_config", f"{x} is odd") if x > 10 and x % 2 else {"x": 10 if x in (12, 14) else x}
             for (x,) in rows
         ]
+
+    def prepare(self, candidate: Candidate) -> None:
+        self.prepared.append(candidate.config["x"])
+
+    def remember(self, outcome: Outcome) -> None:
+        self.remembered.append(outcome)
 
     def evaluate(self, candidate: Candidate) -> Outcome:
         x = candidate.config["x"]
@@ -76,7 +84,7 @@ class Opened:
         self.ledger = Ledger(
             self.run,
             SPACE,
-            self.evaluator,  # type: ignore[arg-type]
+            self.evaluator,
             jobs=jobs,
             budget=budget,
             time_s=time_s,
@@ -119,7 +127,7 @@ def test_scores_come_in_the_order_of_the_batch(opened: Callable[..., Opened]) ->
 
 def test_only_what_reaches_the_compiler_is_charged(opened: Callable[..., Opened]) -> None:
     search = opened()
-    search.ledger.baseline("own", [OWN])
+    search.ledger.baselines([("own", OWN)])
     assert search.ledger.charged == 0
     search(11, 13, 16, 0)  # two that are no configs, one found out late, one that is the baseline
     assert search.ledger.charged == 0
@@ -145,7 +153,7 @@ def test_a_budget_that_is_just_enough_answers_the_batch(opened: Callable[..., Op
 
 def test_without_a_budget_only_baselines_are_evaluated(opened: Callable[..., Opened]) -> None:
     search = opened(budget=0, time_s=0.0)
-    (own,) = search.ledger.baseline("own", [OWN])
+    (own,) = search.ledger.baselines([("own", OWN)])
     with pytest.raises(SearchEnded):
         search(1)
     assert own.origin == "baseline own" and search.evaluator.evaluated == [0]
@@ -185,7 +193,7 @@ def test_numbers_follow_the_proposals_whatever_finishes_first(opened: Callable[.
             assert last_is_done.wait(10)
 
     search = opened(jobs=3)
-    search.ledger.baseline("own", [OWN])
+    search.ledger.baselines([("own", OWN)])
     search.evaluator.before = wait_for_the_last
     search(8, 13, 7, 6)
     assert search.evaluator.evaluated[0] == 0 and set(search.evaluator.evaluated) == {0, 6, 7, 8}
@@ -197,7 +205,7 @@ BATCHES = [(5, 3, 11, 18), (12, 10, 4, 5), (16, 14, 1, 0), (2, 6, 13, 7)]
 
 
 def whole_search(search: Opened) -> list[list[float | None]]:
-    search.ledger.baseline("own", [OWN])
+    search.ledger.baselines([("own", OWN)])
     return [search(*batch) for batch in BATCHES]
 
 
@@ -301,3 +309,18 @@ def test_a_machine_that_fails_ends_the_search_and_keeps_what_was_done(
     with pytest.raises(MachineError, match="the cache is full"):
         search(1, 2, 3)
     assert [t.config["x"] for t in RunDirectory(folder).trials()] == [1]
+
+
+def test_what_may_come_next_is_prepared_once_and_charged_to_nobody(opened: Callable[..., Opened]) -> None:
+    search = opened(budget=6)
+    propose = search.ledger.proposals("random")
+    propose([(1, 0), (2, 0)], [(3, 0), (11, 0)])
+    propose([(4, 0)], [(3, 0), (5, 0)])
+    search.close()
+    assert set(search.evaluator.prepared) <= {3, 5} and search.ledger.charged == 3
+    assert numbers(search) == [1, 2, 3]
+
+
+def test_a_resumed_run_tells_the_evaluator_what_was_measured(opened: Callable[..., Opened]) -> None:
+    opened()(1, 2)
+    assert [outcome.score for outcome in opened().evaluator.remembered] == [1.0, 2.0]

@@ -17,7 +17,8 @@ from pin_runs import ACF, ACF_SHA256, BETTER, CHECK, FINGERPRINT, OWN, make_run
 
 from helitune.results.pin import Pin
 from helitune.results.pin_choice import make_pin
-from helitune.results.pin_python_form import PTXAS_VARIABLES, agreed, literal, module_name, python_text
+from helitune.results.pin_environment import PTXAS_VARIABLES
+from helitune.results.pin_python_form import agreed, literal, module_name, python_text
 from helitune.search.args import parse_args
 
 CONFIG: dict[str, Any] = {
@@ -199,7 +200,7 @@ kernel = types.SimpleNamespace(fn=lambda x: x)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     same = pin.guarded(kernel) is kernel
-answer = [same, [str(w.message) for w in caught], pin.check_environment()]
+answer = [same, [str(w.message) for w in caught], pin.check_environment(kernel)]
 """
     same, messages, changed = run_with(path, code)
     assert same and len(messages) == 1 and "pin of softmax not used" in messages[0]
@@ -207,6 +208,8 @@ answer = [same, [str(w.message) for w in caught], pin.check_environment()]
     # this process was given no ptxas
     for name in PTXAS_VARIABLES:
         assert f"{name} ptxas 13.3.73 → not set" in changed
+    # and the kernel stands in no file of that content
+    assert changed[-1] == "softmax.py edited"
     assert "[" not in messages[0] and "→ ;" not in messages[0]
 
 

@@ -14,6 +14,7 @@ from pin_runs import BETTER, OWN, failed, make_run, trial
 
 from helitune.acfs.errors import InputError, MachineError
 from helitune.results.run_directory import RUNS, RunDirectory, create_run, find_run, working_folder
+from helitune.results.trial import TRIAL_FORMAT
 
 FORMAT_1 = Path(__file__).parents[1] / "fixtures" / "runs" / "format1"
 THIRD = trial(3, 300.0)
@@ -202,9 +203,9 @@ def test_an_artifact_with_a_wrong_field_is_refused_by_its_name(
 
 
 def test_a_trial_of_a_newer_format_asks_for_an_upgrade(run: RunDirectory) -> None:
-    (run.path / "trials.jsonl").write_text('{"format": 2, "shape": "unknown"}\n')
+    (run.path / "trials.jsonl").write_text('{"format": 3, "shape": "unknown"}\n')
     line = refusal(run.trials)
-    assert "format 2" in line and "trials.jsonl:1" in line and "upgrade helitune" in line
+    assert "format 3" in line and "trials.jsonl:1" in line and "upgrade helitune" in line
 
 
 def test_trials_that_cannot_be_read_are_named(run: RunDirectory) -> None:
@@ -360,4 +361,4 @@ def test_a_run_of_format_1_stays_readable() -> None:
     assert [t.number for t in trials if t.compiled is None] == [6, 5]
     assert {t.compiled.bounds for t in trials if t.compiled} == {("issue",)}
     kept = [json.loads(line) for line in (FORMAT_1 / "trials.jsonl").read_text().splitlines()]
-    assert [t.to_json() for t in trials] == kept
+    assert [t.to_json() for t in trials] == [line | {"format": TRIAL_FORMAT} for line in kept]

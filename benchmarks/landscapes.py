@@ -1,0 +1,273 @@
+"""What the strategies benchmark searches: recorded tables and made-up joint landscapes behind one interface.
+
+Made-up ACF effects follow what was measured on an H200 (one fixed config a kernel, about 100 evolved ACFs): on one
+config all of them win a little, on another all lose 2 to 27 %, the same ACF costs 1 % with 8 warps and 48 % with
+16, a fifth of a pack gives wrong results everywhere, and on a matmul a third crashes.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from helitune.acfs.acf import Acf
+from helitune.search.space import Genome, JointSpace
+
+from kernel_models import Invalid, KernelModel, matmul_kernel, row_kernel, unit
+
+RESTARTS = 40
+
+
+class Landscape(Protocol):
+    """A joint space whose scores are known. Times are ratios to the kernel's own config; lower is better."""
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+        ...
+
+    @property
+    def space(self) -> JointSpace:
+        """Configs × ACFs."""
+        ...
+
+    @property
+    def known(self) -> Sequence[Genome]:
+        """Genomes of the baselines that are measured before a search."""
+        ...
+
+    @property
+    def optimum(self) -> float:
+        """The true score of the best candidate, or of the best that is known."""
+        ...
+
+    def identity(self, genome: Genome) -> Genome | None:
+        """One genome for all that normalise to the same candidate; None for an invalid config."""
+        ...
+
+    def truth(self, genome: Genome) -> float | None:
+        """The candidate's true score; None where it fails."""
+        ...
+
+    def score(self, genome: Genome, seed: int) -> float | None:
+        """The candidate's score with noise, as the run of `seed` would measure it; None where it fails."""
+        ...
+
+
+@dataclass(frozen=True)
+class AcfStyle:
+    """How the ACFs of a landscape act: shares, and standard deviations of log times."""
+
+    count: int
+    harmless: float
+    """Share of feature values on which the ACFs as a group cost nothing."""
+    harm: float
+    """Mean cost of the group elsewhere."""
+    own: float = 0.012
+    gain: float = 0.01
+    """What the group wins where it is harmless."""
+    broken: float = 0.2
+    """Share of ACFs that fail on every config."""
+    crashing: float = 0.0
+    """Share of the other ACFs that fail on about half of the feature values."""
+    turning: float = 0.0
+    """An additional gain on one kind of config that is not the best without ACFs."""
+
+
+class AcfEffects:
+    """Log time that each ACF adds to a config, by the config's features."""
+
+    def __init__(self, source: random.Random, style: AcfStyle) -> None:
+        self._style = style
+        self._salt = source.getrandbits(40)
+        ids = range(1, style.count + 1)
+        self._own = {acf: source.gauss(0, style.own) for acf in ids}
+        broken = round(style.broken * style.count)
+        order = source.sample(ids, style.count)
+        self._broken = frozenset(order[:broken])
+        self._crashing = frozenset(order[broken : broken + round(style.crashing * (style.count - broken))])
+        self.turn: tuple[int, ...] | None = None
+        """Features (without the last) of the configs that `turning` favours."""
+
+    def of(self, acf: int, features: tuple[int, ...]) -> float | None:
+        """The effect of ACF number `acf`; None where it fails."""
+        if acf == 0:
+            return 0.0
+        if acf in self._broken or (acf in self._crashing and self._drawn(acf, *features).random() < 0.5):
+            return None
+        kind = features[:2]
+        group = self._drawn(0, *kind)
+        if group.random() < self._style.harmless:
+            effect = -abs(group.gauss(0, self._style.gain))
+        else:
+            effect = group.expovariate(1 / self._style.harm)
+        if kind == self.turn:
+            effect = -self._style.turning
+        mine = self._drawn(acf, *features)
+        return effect * mine.uniform(0.5, 1.2) + self._own[acf] + mine.gauss(0, 0.5 * self._style.own)
+
+    def _drawn(self, *key: int) -> random.Random:
+        return random.Random(hash((self._salt, *key)))  # a hash of integers is the same in every process
+
+
+@dataclass
+class MadeUp:
+    """A made-up landscape: a kernel model and ACF effects."""
+
+    name: str
+    model: KernelModel
+    style: AcfStyle
+    source: random.Random
+    noise: float
+    narrowed: dict[str, int] = field(default_factory=dict)
+    """Number of values kept of some axes; the others keep their default only. Empty: the whole space."""
+
+    def __post_init__(self) -> None:
+        if self.narrowed:
+            kept = {
+                label: tuple(dict.fromkeys([s[label] for s in self.model.starts if label in s] + [*values]))[
+                    : self.narrowed.get(label, 1)
+                ]
+                for label, values in self.model.axes.items()
+            }
+            starts = tuple(s for s in self.model.starts if all(v in kept[k] for k, v in s.items()))
+            self.model = KernelModel(kept, self.model.cost, starts or ({},))
+        acfs = tuple(Acf(f"{i}.acf", f"{i:064x}", Path(f"{i}.acf")) for i in range(1, self.style.count + 1))
+        self.space = JointSpace(self.model.dimensions, acfs)
+        self.known = tuple(dict.fromkeys(map(self.model.genome, self.model.starts)))
+        self._effects = AcfEffects(self.source, self.style)
+        self._cache: dict[Genome, float | None] = {}
+        self._own_time = self.model.cost(self.model.config(self.known[0])).time
+        if self.style.turning:
+            self._effects.turn = self._second_kind()
+
+    def identity(self, genome: Genome) -> Genome | None:
+        config = self.model.config(genome)
+        try:
+            self.model.cost(config)
+        except Invalid as error:
+            if error.free:
+                return None
+        return (*self.model.genome(config)[:-1], genome[-1])
+
+    def truth(self, genome: Genome) -> float | None:
+        if genome not in self._cache:
+            self._cache[genome] = self._truth(genome)
+        return self._cache[genome]
+
+    def score(self, genome: Genome, seed: int) -> float | None:
+        true = self.truth(genome)
+        return None if true is None else true * math.exp(_drawn(seed, genome).gauss(0, self.noise))
+
+    @cached_property
+    def optimum(self) -> float:
+        return _climbed(self.space, self.truth, self.known)
+
+    def _truth(self, genome: Genome) -> float | None:
+        try:
+            cost = self.model.cost(self.model.config(genome))
+        except Invalid:
+            return None
+        effect = self._effects.of(genome[-1], cost.features)
+        if effect is None:
+            return None
+        if genome[-1]:
+            effect += (unit(*self.model.genome(self.model.config(genome)), genome[-1]) - 0.5) * 0.012
+        return cost.time / self._own_time * math.exp(effect)
+
+    def _second_kind(self) -> tuple[int, ...]:
+        """Features of the best config that shares neither warps nor register use with the very best one."""
+        plain = JointSpace(self.space.dimensions, ())
+        found: dict[tuple[int, ...], float] = {}
+
+        def noted(genome: Genome) -> float | None:
+            try:
+                cost = self.model.cost(self.model.config(genome))
+            except Invalid:
+                return None
+            kind = cost.features[:2]
+            found[kind] = min(cost.time, found.get(kind, math.inf))
+            return cost.time
+
+        _climbed(plain, noted, self.known)
+        best, *others = sorted(found, key=lambda kind: found[kind])
+        return next((k for k in others if k[0] != best[0]), best)
+
+
+def _climbed(space: JointSpace, truth: Callable[[Genome], float | None], starts: Sequence[Genome]) -> float:
+    """The best of many descents along single axes from draws and starts, without noise: a bound on what exists."""
+    source = random.Random(0)
+    best = math.inf
+    for restart in range(RESTARTS):
+        genome = (
+            starts[restart] if restart < len(starts) else tuple(source.randrange(n) for n in space.lengths)
+        )
+        genome = (*genome[:-1], restart % space.lengths[-1])
+        value = _value(truth, genome)
+        while True:
+            steps = [
+                (*genome[:axis], index, *genome[axis + 1 :])
+                for axis, length in enumerate(space.lengths)
+                for index in range(length)
+                if index != genome[axis]
+            ]
+            step = min(steps, key=lambda g: _value(truth, g), default=genome)
+            if _value(truth, step) >= value:
+                break
+            genome, value = step, _value(truth, step)
+        best = min(best, value)
+    return best
+
+
+def _value(truth: Callable[[Genome], float | None], genome: Genome) -> float:
+    found = truth(genome)
+    return math.inf if found is None else found
+
+
+def _drawn(seed: int, genome: Genome) -> random.Random:
+    return random.Random(hash((seed, *genome)))
+
+
+MILD = AcfStyle(27, harmless=0.7, harm=0.05)
+HARMFUL = AcfStyle(27, harmless=0.25, harm=0.2, gain=0.02)
+CRASHING = AcfStyle(31, harmless=0.5, harm=0.08, broken=0.1, crashing=0.3)
+TURNING = AcfStyle(27, harmless=0.3, harm=0.1, turning=0.12)
+MANY = AcfStyle(100, harmless=0.4, harm=0.1, own=0.015, broken=0.1, crashing=0.1)
+NONE = AcfStyle(0, harmless=1.0, harm=0.1)
+
+TABLE_LIKE = {
+    "block_sizes[0]": 4,
+    "num_warps": 4,
+    "num_stages": 2,
+    "pid_type": 2,
+    "load_eviction_policies[0]": 2,
+}
+
+
+def made_up(instance: int) -> list[MadeUp]:
+    """The made-up landscapes, of which each `instance` draws its own effects."""
+
+    def row(name: str, style: AcfStyle, *, columns: int, accesses: int, **more: dict[str, int]) -> MadeUp:
+        source = random.Random(f"{name}/{instance}")
+        model = row_kernel(source, columns=columns, accesses=accesses)
+        return MadeUp(name, model, style, source, noise=0.004, **more)
+
+    def matmul(name: str, style: AcfStyle) -> MadeUp:
+        source = random.Random(f"{name}/{instance}")
+        return MadeUp(name, matmul_kernel(source), style, source, noise=0.01)
+
+    return [
+        row("rows, mild ACFs", MILD, columns=4096, accesses=2),
+        row("rows, harmful ACFs", HARMFUL, columns=8192, accesses=8),
+        row("rows, turning ACFs", TURNING, columns=2560, accesses=4),
+        row("rows, 100 ACFs", MANY, columns=2560, accesses=4),
+        row("rows, no ACFs", NONE, columns=2560, accesses=4),
+        row("rows, small product", HARMFUL, columns=4096, accesses=2, narrowed=TABLE_LIKE),
+        matmul("matmul, crashing ACFs", CRASHING),
+        matmul("matmul, turning ACFs", TURNING),
+    ]
