@@ -13,7 +13,7 @@ import typer
 from helitune.acfs.ptxas import Ptxas, find_ptxas
 from helitune.results.fingerprint import fingerprint
 from helitune.results.pin import Pin
-from helitune.results.pin_aot_form import AotForm, write_aot
+from helitune.results.pin_aot_form import AotForm, aot_path, write_aot
 from helitune.results.pin_choice import choose_trial, make_pin
 from helitune.results.pin_environment import PTXAS_VARIABLES
 from helitune.results.pin_forms import Place, shown_shapes
@@ -67,6 +67,8 @@ def pin(
     used = find_ptxas(ptxas or fields["request"]["ptxas"])
     now = fingerprint(used, fields["fingerprint"]["arch"])
     draft = make_pin(found, trials, chosen, now, asked=asked is not None)
+    if aot:
+        aot_path(draft, output)  # before minutes of compiling
     if not (json or quiet):
         print(f"trial {chosen.number} of run {found.id}: write, read back, compile", file=sys.stderr)
     written, place = write_verified(draft, found, output, used)

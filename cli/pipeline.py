@@ -15,7 +15,7 @@ from helitune.acfs.store import AcfStore
 from helitune.objectives.check_child import CheckHandle, start_check
 from helitune.objectives.check_result import CheckRequest, CheckResult
 from helitune.objectives.gpu.clock_lock import locked_clocks
-from helitune.results import measured_run
+from helitune.results import measured_run, peer_search
 from helitune.results.choose_device import settled
 from helitune.results.fingerprint import differences, fingerprint
 from helitune.results.ledger import Ledger
@@ -103,7 +103,7 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
     timeline = Timeline()
     tools = _tools_of(run, request) if resumed else find_tools(request)
     request = settled(request, tools.target, tools.device)
-    find_strategy(request.strategy)
+    _require_strategy(request, tools)
     reporter.tools(request, tools)
     # the GPU judges every candidate, and the own config first: nothing is left to ask of the interpreter
     check = start_check(_check_request(request)) if tools.device is None else None
@@ -119,7 +119,7 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
             ledger = _ledger(run, request, session, reporter, verdict)
             interrupted = False
             try:
-                reason = _search(request, session, ledger)
+                reason = _search(run, request, session, ledger)
                 timeline.note("search")
                 if verdict is not None:
                     verdict.require()
@@ -174,7 +174,7 @@ def _finish_on_gpu(run: RunDirectory, session: Session, ledger: Ledger, reporter
     run.write_run({**run.run(), "finals": [final.to_json() for final in finals]})
 
 
-def _search(request: TuneRequest, session: Session, ledger: Ledger) -> str:
+def _search(run: RunDirectory, request: TuneRequest, session: Session, ledger: Ledger) -> str:
     """Why the search ended: baselines first, then the strategy."""
     baselines = session.baselines
     ledger.baselines([(baseline.name, baseline.candidate) for baseline in baselines])
@@ -184,12 +184,30 @@ def _search(request: TuneRequest, session: Session, ledger: Ledger) -> str:
         for baseline in baselines
         if baseline.genome is not None and (score := trials[baseline.candidate.id].score) is not None
     }
+    if request.strategy == peer_search.HELION:
+        return _peer(run, session, ledger)
     strategy = find_strategy(request.strategy)
     try:
         strategy(session.space, ledger.proposals(request.strategy), seed=request.seed, known=known)
     except SearchEnded as ended:
         return str(ended)
     return "the strategy has nothing left to propose"
+
+
+def _require_strategy(request: TuneRequest, tools: Tools) -> None:
+    """Raise UserError for a strategy that does not exist, or not here."""
+    if request.strategy == peer_search.HELION:
+        peer_search.require_possible(request.effort, tools)
+    else:
+        find_strategy(request.strategy)
+
+
+def _peer(run: RunDirectory, session: Session, ledger: Ledger) -> str:
+    result = peer_search.search(session, ledger, run.path / "helion.log")
+    run.write_run({**run.run(), "peer": result.to_json()})
+    return (
+        f"Helion's autotuner ({result.effort}) tried {result.configs_tried} configs in {result.seconds:.1f} s"
+    )
 
 
 def _ledger(
@@ -318,7 +336,7 @@ def plan(request: TuneRequest, reporter: Reporter, log: Path) -> Plan:
     """The tools, space and baselines of a request, with nothing compiled."""
     tools = find_tools(request)
     request = settled(request, tools.target, tools.device)
-    find_strategy(request.strategy)
+    _require_strategy(request, tools)
     reporter.tools(request, tools)
     with Session(request, tools, log) as session:
         reporter.space(session)

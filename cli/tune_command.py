@@ -103,6 +103,10 @@ def tune(
             help="Hold the SM clock there ('auto' to choose), restored at the end.",
         ),
     ] = None,
+    effort: Annotated[
+        str,
+        typer.Option("--effort", metavar="LEVEL", help="Of --strategy helion: quick or full."),
+    ] = "quick",
     budget: Annotated[
         int, typer.Option("--budget", metavar="N", min=0, help="Candidates to compile, baselines aside.")
     ] = 100,
@@ -189,6 +193,7 @@ def tune(
         bytes_moved=amounts.bytes_moved(bytes_moved, "--bytes") if bytes_moved else (),
         flops=amounts.flops(flops, "--flops") if flops else (),
         lock_clocks=lock_clocks,
+        effort=effort,
     )
     if dry_run:
         with tempfile.TemporaryDirectory(prefix="helitune-plan-") as folder:

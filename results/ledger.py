@@ -92,7 +92,11 @@ class Ledger:
 
     def baselines(self, named: Sequence[tuple[str, Candidate]]) -> list[Trial]:
         """Trials of named baselines, in their order, outside budget and time."""
-        origins = {candidate.id: f"baseline {name}" for name, candidate in reversed(named)}
+        return self.outside([(f"baseline {name}", candidate) for name, candidate in named])
+
+    def outside(self, named: Sequence[tuple[str, Candidate]]) -> list[Trial]:
+        """Trials of candidates with their origins, in their order, outside budget and time."""
+        origins = {candidate.id: origin for origin, candidate in reversed(named)}
         new = list({c.id: c for _, c in named if c.id not in self._trials}.values())
         for trial in self._evaluated(new, origins, bounded=False):
             self._keep(trial)
