@@ -67,12 +67,14 @@ def write_pack(target: Path, head: PackHead, acfs: Sequence[PackedAcf], *, notic
         next_step = "build several packs of fewer winners"
         raise InputError("too many winners for one pack", where=str(target), next_step=next_step)
     write_folder(target, contents)
-    return inspect_pack(target)
+    pack = inspect_pack(target)
+    assert len(pack.accepted) == len(acfs), "the reader refuses what was written"
+    return pack
 
 
 def pack_contents(head: PackHead, acfs: Sequence[PackedAcf], *, notice: str) -> dict[str, bytes]:
     """The files of the pack by name. The ACFs must differ and have 1 byte to 1 MiB each."""
-    contents = {acf.file: acf.content for acf in sorted(acfs, key=lambda acf: acf.file)}
+    contents = {acf.file: acf.content for acf in acfs}
     assert len(contents) == len(acfs), "two ACFs of one name"
     assert all(0 < len(content) <= MAX_ACF_BYTES for content in contents.values())
     contents[NOTICE_NAME] = notice.encode()

@@ -125,8 +125,13 @@ def tune(
         int, typer.Option("--jobs", metavar="N", min=0, help="Compile processes; 0 for all cores.")
     ] = 0,
     compile_timeout: Annotated[
-        str, typer.Option("--compile-timeout", metavar="DURATION", help="For one candidate.")
-    ] = "30s",
+        str,
+        typer.Option(
+            "--compile-timeout",
+            metavar="DURATION",
+            help="For one candidate; auto is 10s with a GPU, else 30s.",
+        ),
+    ] = "auto",
     compile_memory: Annotated[
         str, typer.Option("--compile-memory", metavar="SIZE", help="For one compile process.")
     ] = "8G",
@@ -184,7 +189,9 @@ def tune(
         time_s=durations.seconds(time, "--time") if time else None,
         seed=seed,
         jobs=jobs or _cores(),
-        compile_timeout_s=durations.seconds(compile_timeout, "--compile-timeout"),
+        compile_timeout_s=0.0
+        if compile_timeout == "auto"
+        else durations.seconds(compile_timeout, "--compile-timeout"),
         memory_bytes=durations.memory_bytes(compile_memory, "--compile-memory"),
         ptxas=str(Path(ptxas).absolute()) if ptxas else None,
         device=device,

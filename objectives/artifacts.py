@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from helitune.acfs.acf import Acf
@@ -23,12 +24,17 @@ from .ptxas_log import parse_ptxas_log
 
 @dataclass(frozen=True, slots=True)
 class Assembler:
-    """Makes artifacts with one ptxas, keeping every cubin in `cache`; `slots` bounds how many run at once."""
+    """Makes artifacts with one ptxas, keeping every cubin in `cache`; `slots` bounds how many run at once.
+
+    `read` may read a cubin elsewhere, from its launch and its key in the cache: it takes a tenth of a second of
+    Python, which one process for all candidates would be too slow for.
+    """
 
     ptxas: Ptxas
     cache: CompileCache
     timeout_s: float
     memory_bytes: int
+    read: Callable[[LoweredLaunch, str], Artifact] | None = None
     slots: threading.Semaphore = field(default_factory=lambda: threading.BoundedSemaphore(_cores()))
 
     def artifact(self, launch: LoweredLaunch, acf: Acf) -> Artifact:
@@ -38,6 +44,8 @@ class Assembler:
             raise PtxLost(launch.ptx_key)
         ptx = Lowered.from_bytes(stored).ptx
         assembled = self._assembled(launch, ptx, acf)
+        if self.read is not None:
+            return self.read(launch, self.cubin_key(launch, acf))
         return read_artifact(launch, ptx, assembled)
 
     def cubin_key(self, launch: LoweredLaunch, acf: Acf) -> str:
@@ -65,6 +73,14 @@ class Assembler:
 
 class PtxLost(Exception):
     """The PTX was trimmed from the cache since it was lowered; lowering again brings it back."""
+
+
+def read_cached(cache: CompileCache, launch: LoweredLaunch, cubin_key: str) -> Artifact:
+    """`read_artifact` of a cubin in the cache; raises PtxLost where it is gone, CubinError for what is none."""
+    ptx, cubin = cache.get("ptx", launch.ptx_key), cache.get("cubin", cubin_key)
+    if ptx is None or cubin is None:
+        raise PtxLost(launch.ptx_key)
+    return read_artifact(launch, Lowered.from_bytes(ptx).ptx, unpacked(cubin))
 
 
 def read_artifact(launch: LoweredLaunch, ptx: str, assembled: Assembled) -> Artifact:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -54,6 +54,7 @@ class CompiledEvaluator:
         self._target = target
         self._objective = objective
         self._timeout_s = compile_timeout_s
+        self._known: dict[str, Future[Compiled | Failed]] = {}
         self._lowered: dict[str, Future[tuple[tuple[LoweredLaunch, ...], ...] | Failed]] = {}
         self._lock = threading.Lock()
 
@@ -65,8 +66,22 @@ class CompiledEvaluator:
     def evaluate(self, candidate: Candidate) -> Compiled | Failed:
         """Compile `candidate` on every shape and score it; failures are outcomes, not exceptions.
 
-        Raises MachineError where the compile cache cannot be written.
+        Known ones are answered from memory. Raises MachineError where the compile cache cannot be written.
         """
+        with self._lock:
+            known = self._known.get(candidate.id)
+            if known is None:
+                mine: Future[Compiled | Failed] = Future()
+                self._known[candidate.id] = mine
+        if known is not None:
+            return known.result()
+        try:
+            mine.set_result(self._evaluated(candidate))
+        except BaseException as error:  # noqa: BLE001  raised again in every thread that waits
+            mine.set_exception(error)
+        return mine.result()
+
+    def _evaluated(self, candidate: Candidate) -> Compiled | Failed:
         try:
             return self._evaluate(candidate)
         except PtxLost:
@@ -94,6 +109,8 @@ class CompiledEvaluator:
             return Failed("compile_timeout", str(error))
         except (AssembleFailed, CubinError) as error:
             return Failed("compile", str(error))
+        except (WorkerTimeout, WorkerDied) as error:
+            return Failed("compile", f"the cubin could not be read: {error}")
         except DoesNotFit as error:
             return Failed("launch", str(error))
         return Compiled(
@@ -165,6 +182,19 @@ class CompiledEvaluator:
             stage = "invalid_config" if error.kind in _INVALID else "compile"
             stage = "launch" if error.kind == "NeedsTooMuchShared" else stage
             return Failed(stage, f"{error.kind}: {error}")
+
+
+def read_in_worker(pool: WorkerPool) -> Callable[[LoweredLaunch, str], Artifact]:
+    """Reads cubins in the pool's workers, for Assembler."""
+
+    def read(launch: LoweredLaunch, cubin_key: str) -> Artifact:
+        try:
+            artifact: Artifact = pool.call("read_artifact", launch, cubin_key, timeout_s=NORMALISE_TIMEOUT_S)
+        except CallFailed as error:
+            raise (PtxLost if error.kind == PtxLost.__name__ else CubinError)(str(error)) from error
+        return artifact
+
+    return read
 
 
 def _combined(values: Sequence[float]) -> float:

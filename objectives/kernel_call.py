@@ -32,7 +32,9 @@ class Gpu:
 
 def pinned_key(shape: Shape) -> ArgumentsKey:
     """The key of the calls that a workload's shape stands for."""
-    return tuple(map(_pinned, shape))
+    import torch
+
+    return tuple(_pinned(argument, torch) for argument in shape)
 
 
 def call_key(args: Sequence[Any]) -> tuple[int | None, ArgumentsKey]:
@@ -45,7 +47,7 @@ def call_key(args: Sequence[Any]) -> tuple[int | None, ArgumentsKey]:
         if not isinstance(arg, torch.Tensor):
             described.append(_text(arg))
             continue
-        described.append((str(arg.dtype), tuple(arg.shape), arg.stride(), _is_aligned(arg, torch)))
+        described.append((arg.dtype, arg.shape, arg.stride(), _is_aligned(arg, torch)))
         if device is None and arg.device.type == "cuda":
             device = torch.cuda.current_device() if arg.device.index is None else arg.device.index
     return device, tuple(described)
@@ -91,18 +93,19 @@ def source_file(kernel: Any) -> Path:
     return Path(kernel.fn.__code__.co_filename)
 
 
-def _pinned(argument: Argument) -> Hashable:
+def _pinned(argument: Argument, torch: Any) -> Hashable:
     if isinstance(argument, ScalarArg):
         return str(argument.value)
     name = LONG_NAMES.get(argument.dtype, (argument.dtype,))[0]
-    return f"torch.{name}", argument.shape, argument.strides, True
+    return getattr(torch, name, name), argument.shape, argument.strides, True
 
 
 def _is_aligned(tensor: Any, torch: Any) -> bool:
-    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
-        return bool(tensor.data_ptr() % ALIGNMENT_BYTES == 0)
+    kind = type(tensor)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return not tensor.data_ptr() % ALIGNMENT_BYTES
     # a FakeTensor has no memory, and warns when asked where that is
-    return bool(tensor.storage_offset() * tensor.element_size() % ALIGNMENT_BYTES == 0)
+    return not tensor.storage_offset() * tensor.element_size() % ALIGNMENT_BYTES
 
 
 def _text(argument: Any) -> str:

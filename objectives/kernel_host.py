@@ -14,6 +14,8 @@ from helitune.search.args import format_shape
 from helitune.search.space import Dimension, Value
 from helitune.search.workload import WorkloadRecord
 
+from .artifact import Artifact
+from .artifacts import read_cached
 from .baseline_configs import Baseline, acf_path, as_json, baseline_configs, without_acf
 from .bound_shape import BoundShape, LoweredLaunch
 from .compile_cache import CompileCache
@@ -105,6 +107,10 @@ class KernelHost:
     def build(self, config: Mapping[str, Any], shape: int) -> list[LoweredLaunch]:
         """The launches of `config` on shape number `shape`, each with its PTX in the cache."""
         return self._shape(shape).build(config, self._cache)
+
+    def read_artifact(self, launch: LoweredLaunch, cubin_key: str) -> Artifact:
+        """What the cubin in the cache says of one launch."""
+        return read_cached(self._cache, launch, cubin_key)
 
     def _require_one_space(self, first: ConfigSpace) -> None:
         """Raise InputError where another shape of the workload has other config keys than the first."""

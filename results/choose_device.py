@@ -15,6 +15,11 @@ AUTO = "auto"
 TIME = "time"
 DEFAULT_TARGET = "sm_90"
 
+COMPILE_S = 30.0
+COMPILE_BESIDE_GPU_S = 10.0
+"""A few configs of a hundred take minutes to compile, and are then slow. While a GPU waits for the rest of their
+batch they are given up sooner."""
+
 
 def settled(request: TuneRequest, target: Target, device: Device | None) -> TuneRequest:
     """The request as it is kept: what was "auto" is what it came to, so that a resumed run is the same."""
@@ -22,7 +27,10 @@ def settled(request: TuneRequest, target: Target, device: Device | None) -> Tune
     if objective == AUTO:
         objective = TIME if device is not None else DEFAULT_OBJECTIVE
     where = "none" if device is None else str(device.index)
-    return replace(request, objective=objective, target=target.arch, device=where)
+    timeout_s = request.compile_timeout_s or (COMPILE_S if device is None else COMPILE_BESIDE_GPU_S)
+    return replace(
+        request, objective=objective, target=target.arch, device=where, compile_timeout_s=timeout_s
+    )
 
 
 def find_target_and_device(request: TuneRequest) -> tuple[Target, Device | None]:

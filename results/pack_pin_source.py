@@ -6,7 +6,7 @@ import json
 from collections.abc import Set
 from pathlib import Path
 
-from helitune.acfs.content import MAX_ACF_BYTES, digest, read_at_most
+from helitune.acfs.content import MAX_ACF_BYTES, digest, read_at_most, shown
 from helitune.acfs.errors import InputError
 from helitune.objectives.json_fields import integer
 
@@ -22,9 +22,9 @@ def pin_winner(path: Path, allow: Set[str]) -> Winner | NotAccepted:
     """The ACF of the pin in the file `path`, accepted or not; InputError for a broken pin."""
     pin, evidence = _read_pin(path)
     if pin.acf is None:
-        return NotAccepted(str(path), "the pin has no ACF")
+        return NotAccepted(shown(str(path)), "the pin has no ACF")
     entry = Entry(
-        source=str(path),
+        source=shown(str(path)),
         kernel=pin.kernel,
         source_sha256=pin.source_sha256,
         reference=pin.reference,

@@ -43,7 +43,7 @@ def _of_ranking(
     try:
         best = choose_trial(run, trials, None)
     except NegativeVerdict as negative:
-        return NotAccepted(str(run.path), negative.what)
+        return NotAccepted(str(run.path), " ".join(negative.what.split()))
     if best.id in no_ops(trials):
         return NotAccepted(str(run.path), f"the ACF of trial {best.number} changes no instruction (NO_OP)")
     if fields["evidence"] != COMPILED:

@@ -36,7 +36,7 @@ from helitune.acfs.errors import InputError
 from helitune.search.candidate import canonical
 from helitune.search.workload import Shape
 
-from .pin_fields import architecture, config, file_name, fingerprint, identifier, of
+from .pin_fields import architecture, config, file_name, fingerprint, identifier, of, plain
 from .workload_json import shape_from_json, shape_to_json
 
 PIN_FORMAT = 1
@@ -184,7 +184,7 @@ def read_pin(path: Path) -> Pin:
     try:
         pin = Pin.from_json(fields)
         unchanged = fields["identity"] == pin.identity()
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"the pin is broken: {type(error).__name__} {error}"
         raise InputError(what, where=str(path), next_step="write it again with helitune pin") from error
     if not unchanged:
@@ -201,7 +201,7 @@ def read_pin(path: Path) -> Pin:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = _content(path, MAX_PIN_BYTES)
-        fields = json.loads(content) if content is not None else None
+        fields = plain(json.loads(content)) if content is not None else None
     except OSError as error:
         what = f"cannot read the pin: {error.strerror or error}"
         raise InputError(what, where=str(path), next_step="name a .json file of helitune pin") from error

@@ -38,9 +38,16 @@ class AotForm:
     left_out: tuple[str, ...]
 
 
-def aot_file(pin: Pin) -> str:
-    """The file's name, as Helion looks for it."""
-    return f"_helion_aot_{Path(pin.file).stem}_cuda_{pin.gpu.replace('_', '')}.py"
+def aot_path(pin: Pin, root: Path) -> Path:
+    """Where the file of a pin goes, under the name that Helion looks for; InputError where another file has it."""
+    path = root.absolute() / f"_helion_aot_{Path(pin.file).stem}_cuda_{pin.gpu.replace('_', '')}.py"
+    if path.exists() and MARK not in _first_line(path):
+        raise InputError(
+            "a file that helitune did not make has the name of the AOT form",
+            where=str(path),
+            next_step="move it away, or give another folder with -o",
+        )
+    return path
 
 
 def aot_heuristic(pins: Sequence[Pin]) -> str:
@@ -76,13 +83,7 @@ def write_aot(pin: Pin, root: Path) -> AotForm:
 
     Raises InputError where another file has its name, and MachineError where it cannot be written.
     """
-    path = root.absolute() / aot_file(pin)
-    if path.exists() and MARK not in _first_line(path):
-        raise InputError(
-            "a file that helitune did not make has the name of the AOT form",
-            where=str(path),
-            next_step="move it away, or give another folder with -o",
-        )
+    path = aot_path(pin, root)
     taken: list[Pin] = []
     left_out: list[str] = []
     for one in pin_files(root, gpu=pin.gpu):

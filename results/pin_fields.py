@@ -14,6 +14,37 @@ _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?", re.ASCII)
 _VERSIONS = (("packages", "helion"), ("packages", "triton"), ("packages", "torch"), ("ptxas", "version"))
 
 
+DEEPEST = 32
+"""Levels of lists and objects; a pin has less than ten, and what reads one is recursive."""
+
+
+def plain(value: Any) -> Any:
+    """A JSON value of at most DEEPEST levels, whose texts can be written into a file of UTF-8."""
+    level = [value]
+    for _ in range(DEEPEST):
+        for text in (each for each in level if isinstance(each, str)):
+            if "\0" in text or not _is_unicode(text):
+                raise ValueError("a text that is none")
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in ([*outer, *outer.values()] if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return value
+    raise ValueError("lists in lists without end")
+
+
+def _is_unicode(text: str) -> bool:
+    """JSON can spell halves of characters, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def of(kind: type, value: Any) -> Any:
     """A value of the type `kind`."""
     if not isinstance(value, kind):

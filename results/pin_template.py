@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from importlib.resources import files
 from string import Template
@@ -18,5 +19,6 @@ def filled(name: str, *, acf: bool, **fields: str) -> str:
     return Template(text).substitute(fields)
 
 
+@functools.cache
 def _template(name: str) -> str:
     return files(__package__).joinpath(f"{name}.template").read_text(encoding="utf-8")

@@ -15,11 +15,11 @@ class TuneRequest:
     """Every setting that decides what a run proposes and how it judges.
 
     `packs` and `file` are absolute paths. `target` and `objective` may be "auto": this machine's GPU and its time,
-    else sm_90 and the model. `device` is "auto", "none" or a CUDA index. `timing` is "graph" or "eager", `cache`
-    "cold" or "warm". `bytes_moved` and `flops` override what the workload says, one number a shape or none.
-    `lock_clocks` is None, "auto" or a number of MHz. `effort` is that of Helion's own autotuner. `budget` counts
-    candidates that reach the compiler, baselines aside; `time_s` bounds the whole run over all its sessions,
-    None for no bound.
+    else sm_90 and the model; a `compile_timeout_s` of 0 is "auto" too. `device` is "auto", "none" or a CUDA index.
+    `timing` is "graph" or "eager", `cache` "cold" or "warm". `bytes_moved` and `flops` override what the workload
+    says, one number a shape or none. `lock_clocks` is None, "auto" or a number of MHz. `effort` is that of
+    Helion's own autotuner. `budget` counts candidates that reach the compiler, baselines aside; `time_s` bounds
+    the whole run over all its sessions, None for no bound.
     """
 
     file: str

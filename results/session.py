@@ -25,7 +25,7 @@ from helitune.objectives.compile_cache import CompileCache
 from helitune.objectives.compile_environment import compile_environment, gpu_environment
 from helitune.objectives.compiled_objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from helitune.objectives.device import Device
-from helitune.objectives.evaluate import CompiledEvaluator
+from helitune.objectives.evaluate import CompiledEvaluator, read_in_worker
 from helitune.objectives.flop_count import FlopCount, stated_flops
 from helitune.objectives.gpu_process import GpuProcess
 from helitune.objectives.kernel_host import Description
@@ -98,18 +98,24 @@ def _stored(acfs: Sequence[Acf]) -> tuple[Acf, ...]:
 
 
 class Session:
-    """A kernel file loaded in worker processes, with its joint space; a context manager that ends them."""
+    """A kernel file loaded in worker processes, with its joint space; a context manager that ends them.
 
-    def __init__(self, request: TuneRequest, tools: Tools, log: Path) -> None:
+    `compiled` is the folder of compiled PTX and cubins, by default the cache's: an empty one has all compiled anew.
+    """
+
+    def __init__(
+        self, request: TuneRequest, tools: Tools, log: Path, *, compiled: Path | None = None
+    ) -> None:
         self.request = request
         self.tools = tools
-        self.cache = CompileCache(cache_root() / "compiled")
+        self._compiled = compiled or cache_root() / "compiled"
+        self.cache = CompileCache(self._compiled)
         self.gpu: GpuProcess | None = None
         self._scratch = tempfile.TemporaryDirectory(prefix="helitune-codegen-")
         if tools.device is not None:
             self.gpu = self._gpu_process(tools.device, log)
         self._pool = WorkerPool(
-            request.worker_setup(cache_root() / "compiled"),
+            request.worker_setup(self._compiled),
             target=spelled(tools.target),
             size=request.jobs,
             log=log,
@@ -123,7 +129,13 @@ class Session:
             self._close()
             raise
         self.space = JointSpace(dimensions, (NO_ACF, *tools.acfs))
-        assembler = Assembler(tools.ptxas, self.cache, request.compile_timeout_s, request.memory_bytes)
+        assembler = Assembler(
+            tools.ptxas,
+            self.cache,
+            request.compile_timeout_s,
+            request.memory_bytes,
+            read_in_worker(self._pool),
+        )
         self.compiled = CompiledEvaluator(
             self._pool,
             assembler,
@@ -195,6 +207,10 @@ class Session:
         )
         return code
 
+    def stop_compiling(self) -> None:
+        """End the compile processes; what was compiled stays, and the GPU process goes on."""
+        self._pool.close()
+
     def __enter__(self) -> Session:
         return self
 
@@ -210,7 +226,7 @@ class Session:
     def _gpu_process(self, device: Device, log: Path) -> GpuProcess:
         """The GPU process, loading while the compile processes do."""
         gpu = GpuProcess(
-            self.request.gpu_setup(cache_root() / "compiled"),
+            self.request.gpu_setup(self._compiled),
             log=log.with_name("gpu.log"),
             environment=gpu_environment(self.tools.ptxas, os.environ, Path(self._scratch.name), device.uuid),
         )

@@ -149,5 +149,5 @@ def _shown(argument: Any) -> str:
     if isinstance(argument, str):
         return argument[:40]
     dtype, shape, strides, aligned = argument
-    text = f"{dtype.removeprefix('torch.')}{list(shape)} of strides {list(strides)}"
+    text = f"{str(dtype).removeprefix('torch.')}{list(shape)} of strides {list(strides)}"
     return text if aligned else f"{text}, unaligned"

@@ -5,17 +5,19 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from helitune.objectives.arm_times import ArmRound, Standing
 from helitune.objectives.build import Build
 from helitune.objectives.compile_cache import CompileCache
 from helitune.objectives.discovery import LoadedWorkload, load_workload
 from helitune.objectives.times import OwnTimes, Race, ShapeTimes, Tried
 
+from .arms import Arms, pads
 from .loaded import Drift, Loader
 from .nvml import open_nvml
 from .stand import Stand, free_memory
@@ -67,6 +69,8 @@ class GpuHost:
         self._loader = Loader(CompileCache(Path(cache_root)), Path(self._scratch.name))
         self._sensors = open_nvml(str(torch.cuda.get_device_properties(0).uuid))
         self._stands: list[Stand] = []
+        self._arms: list[Arms] = []
+        self._pads: list[torch.Tensor] = []
         self._worked_at = time.monotonic()
         if own is not None:
             self.use_own(own)
@@ -125,6 +129,33 @@ class GpuHost:
             for found, place in zip(stand.gate.soak(kernels, repeats), range(len(builds)), strict=True):
                 wrong[place] = wrong[place] or found
         return wrong
+
+    def place(self, seed: int) -> tuple[int, ...]:
+        """Bytes of the allocations that displace whatever is made from now on; what stood before is gone."""
+        self._stands, self._arms, self._pads = [], [], []
+        gc.collect()
+        self._pads = pads(seed)
+        return tuple(pad.numel() for pad in self._pads)
+
+    def stand_arms(self, builds: Mapping[str, Build]) -> list[Standing]:
+        """How the arms of each shape are timed; they are loaded anew in the order of `builds`, and stand from now on."""
+        self._arms = []
+        for shape, stand in enumerate(self._stands):
+            on_shape = {name: build[shape] for name, build in builds.items()}
+            arms = Arms(stand, on_shape, self._sensors, graph=self._graph)
+            arms.warm_up(at_most_s=3.0)
+            self._arms.append(arms)
+        self._worked_at = time.monotonic()
+        return [arms.standing for arms in self._arms]
+
+    def arm_rounds(self, orders: Sequence[Sequence[str]]) -> list[list[ArmRound]]:
+        """For each order a round on every shape, by the arms that stand."""
+        if time.monotonic() - self._worked_at > IDLE_S:
+            for arms in self._arms:
+                arms.warm_up(at_most_s=1.0)
+        rounds = [[arms.round(order) for arms in self._arms] for order in orders]
+        self._worked_at = time.monotonic()
+        return rounds
 
     def ready(self) -> str:
         """The GPU's name, once this process can use it."""

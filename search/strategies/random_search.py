@@ -10,7 +10,7 @@ from helitune.search.space import Genome, JointSpace
 
 from .contract import Evaluate
 
-BATCH = 16
+BATCH = 64
 
 
 def draw(space: JointSpace, source: random.Random) -> Genome:

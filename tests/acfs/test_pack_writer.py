@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
@@ -137,6 +138,23 @@ class TestWholeFolder:
         write_folder(tmp_path / "out", {"a": b"old"})
         with pytest.raises(MachineError):
             write_folder(tmp_path / "out", {"a": b"new", "no/such/folder": b""}, replace=True)
+        assert [path.name for path in tmp_path.iterdir()] == ["out"]
+        assert (tmp_path / "out" / "a").read_bytes() == b"old"
+
+    def test_a_new_one_that_cannot_take_its_place_leaves_the_old_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_folder(tmp_path / "out", {"a": b"old"})
+        rename = Path.rename
+
+        def no_new_one(path: Path, target: Path) -> Path:
+            if path.suffix == ".tmp":
+                raise OSError(errno.EIO, "Input/output error")
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", no_new_one)
+        with pytest.raises(MachineError, match="Input/output error"):
+            write_folder(tmp_path / "out", {"a": b"new"}, replace=True)
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
         assert (tmp_path / "out" / "a").read_bytes() == b"old"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import zipfile
@@ -14,7 +15,7 @@ import typer.main
 from helitune_cli import EXAMPLES, helitune
 
 from helitune.acfs.errors import UserError
-from helitune.acfs.pack import inspect_pack, shipped_pack
+from helitune.acfs.pack import inspect_pack, read_pack, resolve_pack, shipped_pack
 from helitune.cli.app import app
 from helitune.results.run_directory import RunDirectory
 
@@ -204,8 +205,6 @@ class TestImport:
         assert ACFS[0] in acf.error and not (here / "users").exists()
 
     def test_a_release_is_taken_pack_by_pack(self, acf: Acf, here: Path) -> None:
-        import hashlib
-
         release = here / "release"
         release.mkdir()
         packs = []
@@ -254,6 +253,8 @@ class TestBuild:
         assert f"out: 1 ACFs for CUDA 13.3, sm_90 ({here / 'out'})" in printed
         assert "row_softmax f16[256,2560] 1.0 on sm_90: FASTER, 1.0255x" in printed
         assert acf("verify", "out")[0] == 0
+        (found,) = read_pack(resolve_pack("out"), ptxas_version="13.3.73", arch="sm_90").accepted
+        assert found.sha256[:16] == Path(ACFS[0]).stem
         assert sorted(path.name for path in (here / "out").iterdir()) == sorted(
             [ACFS[0], "NOTICE", "SHA256SUMS", MANIFEST]
         )
