@@ -25,12 +25,14 @@ REACH = 1.03
 class MeasuredEvaluator:
     """Outcomes of candidates on this machine's GPU; safe to use from several threads.
 
-    `compiled` compiles, `gpu` runs. `use_own` comes first: every time is beside the own config's.
+    `compiled` compiles, `gpu` runs, `race` says in how many rounds (its reach follows the best so far). `use_own`
+    comes first: every time is beside the own config's.
     """
 
-    def __init__(self, compiled: CompiledEvaluator, gpu: GpuProcess) -> None:
+    def __init__(self, compiled: CompiledEvaluator, gpu: GpuProcess, race: Race | None = None) -> None:
         self._compiled = compiled
         self._gpu = gpu
+        self._race = race or Race()
         self._best = math.inf
         self._floors: tuple[float | None, ...] = ()
         self._by_code: dict[tuple[str, ...], Future[Measured | Failed]] = {}
@@ -95,7 +97,9 @@ class MeasuredEvaluator:
         return mine.result()
 
     def _measured(self, candidate: Candidate, compiled: Compiled) -> Measured | Failed:
-        tried = self._gpu.try_build(self._compiled.build(candidate), Race(reach=self._best * REACH))
+        tried = self._gpu.try_build(
+            self._compiled.build(candidate), replace(self._race, reach=self._best * REACH)
+        )
         if tried.stage:
             return Failed(tried.stage, tried.message)
         impossible = self._impossible(tried.shapes)

@@ -24,12 +24,18 @@ def help_text(*command: str) -> str:
     return "\n".join(line.rstrip() for line in ended.stdout.strip().splitlines())
 
 
+def command_names(*group: str) -> list[tuple[str, ...]]:
+    """All commands below a group, each followed by its own."""
+    _, _, listed = help_text(*group).partition("Commands:")
+    names = [(*group, line.split()[0]) for line in listed.splitlines() if line.strip()]
+    return [found for name in names for found in (name, *command_names(*name))]
+
+
 def reference() -> str:
     """docs/cli.md, made from the help texts."""
-    names = [line.split()[0] for line in help_text().split("Commands:", 1)[1].splitlines() if line.strip()]
     parts = ["# Commands", "", "Made from `--help`; `make docs` makes it again.", ""]
-    for name in ["", *names]:
-        parts += [f"## helitune {name}".rstrip(), "", "```", help_text(*([name] if name else [])), "```", ""]
+    for name in [(), *command_names()]:
+        parts += [f"## helitune {' '.join(name)}".rstrip(), "", "```", help_text(*name), "```", ""]
     return "\n".join(parts)
 
 
@@ -43,7 +49,7 @@ def test_options_are_spelled_in_small_letters() -> None:
 
 def test_the_readme_names_every_command() -> None:
     readme = (ROOT / "README.md").read_text()
-    for name in ("tune", "show", "pin"):
+    for name in (command for command, *below in command_names() if not below):
         assert f"helitune {name}" in readme
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from helitune_cli import KERNELS, helitune
 
+from helitune.objectives.device import find_device
+
 SOFTMAX = KERNELS / "small_softmax.py"
 
 
@@ -31,7 +33,11 @@ def one_line(stderr: str) -> str:
             ["tune", SOFTMAX, "--strategy", "luck"],
             "unknown strategy 'luck' (--strategy); choose from compileiq",
         ),
-        (["tune", SOFTMAX, "--objective", "time"], "unknown objective 'time' (--objective)"),
+        (["tune", SOFTMAX, "--objective", "speed"], "unknown objective 'speed' (--objective)"),
+        (["tune", SOFTMAX, "--device", "first"], "'first' is no GPU (--device)"),
+        (["tune", SOFTMAX, "--timing", "wall"], "(--timing); choose graph or eager"),
+        (["tune", SOFTMAX, "--cache", "hot"], "(--cache); choose cold or warm"),
+        (["tune", SOFTMAX, "--bytes", "many"], "'many' (--bytes)"),
         (["tune", SOFTMAX, "--time", "soon"], "cannot read the duration 'soon' (--time)"),
         (["tune", SOFTMAX, "--compile-memory", "lots"], "cannot read the size 'lots'"),
         (["tune", "--resume", "never"], "no run 'never'"),
@@ -44,6 +50,22 @@ def test_wrong_input_exits_2(tmp_path: Path, arguments: list[str | Path], says: 
     assert ended.returncode == 2
     assert says in one_line(ended.stderr)
     assert ended.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--objective", "time"], "no GPU to measure on (--objective time)"),
+        (["--device", "0"], "no GPU on this machine (--device 0)"),
+        (["--strategy", "helion"], "(--strategy helion)"),
+    ],
+)
+def test_what_needs_a_gpu_exits_3_without_one(tmp_path: Path, options: list[str], says: str) -> None:
+    if find_device() is not None:
+        pytest.skip("this machine has a GPU")
+    ended = helitune(tmp_path, "tune", SOFTMAX, *options)
+    assert ended.returncode == 3
+    assert says in one_line(ended.stderr)
 
 
 def test_an_error_leaves_no_run_behind(tmp_path: Path) -> None:
