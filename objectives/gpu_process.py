@@ -55,11 +55,11 @@ class GpuProcess:
 
     def use_own(self, own: Build) -> OwnTimes | Tried:
         """The own config's times, or a Tried with the stage at which it failed on this GPU."""
-        self._setup["own"] = None
+        self._setup.update(own=None, launches=())
         times: OwnTimes | Tried = self._call("use_own", own, timeout_s=OWN_TIMEOUT_S)
         if isinstance(times, Tried) or times.wrong:
             return times
-        self._setup["own"] = own
+        self._setup.update(own=own, launches=times.launches)
         self._busy_s, self._replaced = 0.0, 0
         self._spent_s.clear()
         self._timeout_s = CANDIDATE_TIMEOUT_S + OWN_TIMES_ALLOWED * max(times.ms) / 1e3

@@ -106,7 +106,8 @@ class OwnTimes:
     """The own config on the GPU: `wrong` is "" or how a shape disagrees with the reference; else one entry a shape.
 
     `cold` says that inputs were really out of the L2 cache, where that was asked for; `mutated_bytes` are those of
-    arguments that the kernel changes, which it must write besides what it returns.
+    arguments that the kernel changes, which it must write besides what it returns; `launches` is how many launches
+    one sample takes.
     """
 
     wrong: str
@@ -114,6 +115,7 @@ class OwnTimes:
     cold: tuple[bool, ...]
     mutated_bytes: tuple[int, ...]
     max_rel_error: float
+    launches: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class GpuHost:
         graph: bool,
         cold: bool,
         own: Build | None = None,
+        launches: Sequence[int] = (),
     ) -> None:
         torch.cuda.init()
         torch.empty(1, device="cuda")
@@ -73,7 +74,7 @@ class GpuHost:
         self._pads: list[torch.Tensor] = []
         self._worked_at = time.monotonic()
         if own is not None:
-            self.use_own(own)
+            self.use_own(own, launches)
 
     @property
     def broken(self) -> bool:
@@ -84,8 +85,11 @@ class GpuHost:
             return True
         return False
 
-    def use_own(self, own: Build) -> OwnTimes:
-        """The own config checked and timed; candidates are measured beside it from now on."""
+    def use_own(self, own: Build, launches: Sequence[int] = ()) -> OwnTimes:
+        """The own config checked and timed; candidates are measured beside it from now on.
+
+        `launches` are those of an earlier process, which need not be found out again.
+        """
         self._stands = []
         stands = [
             Stand(
@@ -97,6 +101,7 @@ class GpuHost:
                 self._sensors,
                 graph=self._graph,
                 cold=self._cold,
+                launches=launches[shape] if launches else None,
             )
             for shape, build in enumerate(own)
         ]
@@ -111,6 +116,7 @@ class GpuHost:
             ms=tuple(stand.own_ms for stand in stands),
             cold=tuple(stand.rotation.cold for stand in stands),
             mutated_bytes=tuple(stand.rotation.mutated_bytes for stand in stands),
+            launches=tuple(stand.launches for stand in stands),
             max_rel_error=error,
         )
 
@@ -138,7 +144,7 @@ class GpuHost:
         return tuple(pad.numel() for pad in self._pads)
 
     def stand_arms(self, builds: Mapping[str, Build]) -> list[Standing]:
-        """How the arms of each shape are timed; they are loaded anew in the order of `builds`, and stand from now on."""
+        """How the arms of each shape are timed; they are loaded anew in the order of `builds`, and stand now."""
         self._arms = []
         for shape, stand in enumerate(self._stands):
             on_shape = {name: build[shape] for name, build in builds.items()}

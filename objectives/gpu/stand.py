@@ -37,7 +37,8 @@ class Stand:
     """One shape: its cases, its rotating inputs, and the own config's block.
 
     `workload`, `shape` and `seed` make the inputs, `build` is the own config's, `graph` and `cold` say how to
-    time. `own` is what its check came to; where that is wrong nothing is timed.
+    time; `launches` is known from an earlier process, or found out. `own` is what its check came to; where that is
+    wrong nothing is timed.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Stand:
         *,
         graph: bool,
         cold: bool,
+        launches: int | None = None,
     ) -> None:
         self._loader = loader
         self._sensors = sensors
@@ -64,8 +66,17 @@ class Stand:
             return
         self.rotation = Rotation(cases.arguments, self.gate.mutated, cold=cold)
         self._rough_ms = rough_ms(kernel, self.rotation)
-        self._base = self._calibrated(kernel)
-        self.own_ms = self.warm_up()
+        if launches is None:
+            self._base = self._calibrated(kernel)
+            self.own_ms = self.warm_up()
+        else:
+            self._base = timed(kernel, self.rotation, launches, graph=graph)
+            self.own_ms = self.warm_up(at_most_s=0.3)
+
+    @property
+    def launches(self) -> int:
+        """Launches in one sample."""
+        return self._base.launches
 
     def warm_up(self, at_most_s: float = 3.0) -> float:
         """Milliseconds a launch of the own config, once its times agree or the time is up."""
