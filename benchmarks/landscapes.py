@@ -16,7 +16,11 @@ from pathlib import Path
 from typing import Protocol
 
 from helitune.acfs.acf import Acf
+from helitune.objectives.replay import replay_evaluate
+from helitune.objectives.replay_records import MeasuredPoint
+from helitune.objectives.replay_table import ReplayTable
 from helitune.search.space import Genome, JointSpace
+from helitune.search.strategies.contract import Evaluate
 
 from kernel_models import Invalid, KernelModel, matmul_kernel, row_kernel, unit
 
@@ -57,6 +61,34 @@ class Landscape(Protocol):
     def score(self, genome: Genome, seed: int) -> float | None:
         """The candidate's score with noise, as the run of `seed` would measure it; None where it fails."""
         ...
+
+
+class Recorded:
+    """A recorded table as a landscape; its truth is the mean of each point's rounds."""
+
+    def __init__(self, name: str, table: ReplayTable) -> None:
+        self.name = name
+        self.space = table.space
+        self.known = tuple(dict.fromkeys(table.header.baselines.values()))
+        self._table = table
+        self._scores: dict[int, Evaluate] = {}
+
+    @cached_property
+    def optimum(self) -> float:
+        return min(true for genome in self._table.genomes if (true := self.truth(genome)) is not None)
+
+    def identity(self, genome: Genome) -> Genome | None:
+        point = self._table.point(genome)
+        return None if point.config is None else point.genome
+
+    def truth(self, genome: Genome) -> float | None:
+        point = self._table.point(genome)
+        return point.true_score if isinstance(point, MeasuredPoint) else None
+
+    def score(self, genome: Genome, seed: int) -> float | None:
+        if seed not in self._scores:
+            self._scores[seed] = replay_evaluate(self._table, seed)
+        return self._scores[seed]([genome])[0]
 
 
 @dataclass(frozen=True)

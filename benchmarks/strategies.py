@@ -115,7 +115,7 @@ def _instance(strategies: Sequence[str], seeds: int, checkpoints: Sequence[int],
 
 
 def _table(strategies: Sequence[str], seeds: int, checkpoints: Sequence[int], path: Path) -> Picked:
-    return regrets(Recorded(read_table(path)), strategies, range(seeds), checkpoints)
+    return regrets(Recorded(path.name, read_table(path)), strategies, range(seeds), checkpoints)
 
 
 def report(title: str, picked: Picked, checkpoints: Sequence[int]) -> str:
@@ -133,15 +133,14 @@ def _cell(values: Sequence[float]) -> str:
 
 
 def summary(tables: Sequence[Picked], checkpoints: Sequence[int]) -> str:
-    """A Markdown table of the mean over the landscapes of the median regret."""
-    names = tables[0].keys()
-    medians: Picked = {
-        name: [[statistics.median(column) for column in zip(*table[name], strict=True)] for table in tables]
-        for name in names
+    """A Markdown table of the mean regret over all landscapes and seeds, each landscape counting alike."""
+    means: Picked = {
+        name: [[statistics.fmean(column) for column in zip(*table[name], strict=True)] for table in tables]
+        for name in tables[0]
     }
     lines = ["| strategy |" + "".join(f" {budget} |" for budget in checkpoints)]
     lines.append("|---|" + "---|" * len(checkpoints))
-    for name, rows in medians.items():
+    for name, rows in means.items():
         cells = "".join(f" {statistics.fmean(column):.2%} |" for column in zip(*rows, strict=True))
         lines.append(f"| {name} |{cells}")
     return "\n".join(lines)
@@ -180,7 +179,7 @@ def main() -> None:
     for title, picked in found.items():
         print(report(title, picked, checkpoints))
     if len(found) > 1:
-        print("### mean of the medians\n")
+        print("### mean over all\n")
         print(summary(list(found.values()), checkpoints))
     print(f"\n{time.perf_counter() - start:.0f} s")
 

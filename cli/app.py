@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from . import acf_commands, doctor_command, pin_command, show_command, tune_command
+from . import (
+    acf_commands,
+    calibrate_command,
+    check_command,
+    doctor_command,
+    pin_command,
+    show_command,
+    tune_command,
+    validate_command,
+)
 
 app = typer.Typer(
     name="helitune",
@@ -37,6 +46,9 @@ def _common(
 
 doctor_command.register(app)
 tune_command.register(app)
+validate_command.register(app)
 pin_command.register(app)
+check_command.register(app)
 show_command.register(app)
+calibrate_command.register(app)
 acf_commands.register(app)

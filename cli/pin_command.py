@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json as json_text
+import math
 import sys
 import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,13 +15,15 @@ from helitune.acfs.ptxas import Ptxas, find_ptxas
 from helitune.results.fingerprint import fingerprint
 from helitune.results.pin import Pin
 from helitune.results.pin_aot_form import AotForm, aot_path, write_aot
-from helitune.results.pin_choice import choose_trial, make_pin
+from helitune.results.pin_choice import make_pin
 from helitune.results.pin_environment import PTXAS_VARIABLES
+from helitune.results.pin_evidence import require_allowable, trial_to_pin
 from helitune.results.pin_forms import Place, shown_shapes
 from helitune.results.pin_python_form import agreed
 from helitune.results.pin_verify import write_verified
 from helitune.results.ranking import rank
 from helitune.results.run_directory import find_run, working_folder
+from helitune.results.run_record import device_of
 
 from .options import Json, PtxasOption, Quiet, RunArgument
 from .show_command import find_trial
@@ -47,6 +50,14 @@ def pin(
             "--trial", metavar="TRIAL", help="Pin this trial, by number or id, instead of the best."
         ),
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="STATUS",
+            help="Pin what is only ambiguous or compiled, too, marked as such; repeatable.",
+        ),
+    ] = None,
     aot: Annotated[
         bool,
         typer.Option("--aot", help="Also write DIR's pins as @helion.aot_kernel() loads them."),
@@ -57,16 +68,28 @@ def pin(
 ) -> None:
     """Pin the best of a run: config, ACF and evidence, as our JSON, Helion's JSON and a Python file.
 
+    The best is what validate called FASTER, with the highest lower bound; anything less is refused with its reason.
     All that is written is read back and compiled by plain Helion, with empty caches, to the same code as in
     the run; else nothing is written.
     """
+    allowed = frozenset(allow or ())
+    require_allowable(allowed)
     found = find_run(working_folder(), run)
     fields, trials = found.run(), found.trials()
     asked = find_trial(trials, trial, str(found.path)) if trial is not None else None
-    chosen = choose_trial(found, trials, asked)
+    chosen, evidence = trial_to_pin(found, trials, asked, allowed)
     used = find_ptxas(ptxas or fields["request"]["ptxas"])
-    now = fingerprint(used, fields["fingerprint"]["arch"])
-    draft = make_pin(found, trials, chosen, now, asked=asked is not None)
+    device = device_of(fields, str(found.path / "run.json"))
+    now = fingerprint(used, fields["fingerprint"]["arch"], device)
+    draft = make_pin(
+        found,
+        trials,
+        chosen,
+        now,
+        asked=asked is not None,
+        status=evidence.status,
+        verdict=evidence.record,
+    )
     if aot:
         aot_path(draft, output)  # before minutes of compiling
     if not (json or quiet):
@@ -112,7 +135,10 @@ def _print_pin(written: Pin, place: Place, own_config: dict[str, object], ptxas:
             f"  moving     {place.helion.name} holds the ACF's absolute path: "
             "after moving the folder use the .py form, or pin again"
         )
-    print(f"  evidence   {written.evidence}: {_objective(written)}; no run time was taken")
+    if written.verdict is None:
+        print(f"  evidence   {written.evidence}: {_objective(written)}; no run time was taken")
+    else:
+        _print_row("evidence", _verdict(written, written.verdict))
     forms = f"{place.helion.name} and {place.python.name}"
     _print_row("verified", f"plain Helion compiles {forms} to the code that was ranked; {agreed(written)}")
     for note in written.notes:
@@ -152,6 +178,16 @@ def _print_row(label: str, text: str) -> None:
         break_on_hyphens=False,
     )
     print("\n".join(rows))
+
+
+def _verdict(written: Pin, verdict: dict[str, Any]) -> str:
+    """How it is known: "FASTER: 1.0255x (1.0241 to 1.0269) by the strict gate, 2 runs of 10 rounds, …"."""
+    interval = f" ({verdict['low']:.4f} to {verdict['high']:.4f})" if verdict.get("low") else ""
+    floor = f", A/A floor {math.expm1(verdict['delta']):.2%}" if verdict.get("delta") else ""
+    return (
+        f"{written.evidence}: {verdict['speedup']:.4f}x{interval} by the {verdict['gate']} gate, {verdict['runs']} "
+        f"runs of {verdict['rounds']} rounds{floor}; {_objective(written)}"
+    )
 
 
 def _objective(written: Pin) -> str:

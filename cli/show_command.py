@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json as json_text
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from helitune.acfs.errors import InputError
 from helitune.results.ranking import rank
 from helitune.results.run_directory import find_run, working_folder
+from helitune.results.run_verdicts import read_validation, read_verdicts
 from helitune.results.trial import Trial
 
 from .options import Json, RunArgument
 from .trial_report import print_trial
 from .tune_report import print_ranking, summary
+from .validate_report import print_explained, print_verdicts
 
 
 def register(app: typer.Typer) -> None:
@@ -32,20 +34,32 @@ def show(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show the ranking of a run, or one of its trials."""
+    """Show the ranking of a run and the verdicts on its finalists, or one of its trials."""
     found = find_run(working_folder(), run)
     fields, trials = found.run(), found.trials()
+    where = str(found.path / "run.json")
     if explain is not None:
         trial = find_trial(trials, explain, str(found.path))
         if json:
             print(json_text.dumps(trial.to_json()))
         else:
             print_trial(trial, fields)
+            _print_verdicts_of(trial, fields, where)
         return
+    ranking = rank(trials, found.finals())
     if json:
-        print(json_text.dumps(summary(found.id, fields, trials, rank(trials))))
+        verdicts = {"verdicts": read_verdicts(fields, where), "validation": fields.get("validation")}
+        print(json_text.dumps({**summary(found.id, fields, trials, ranking), **verdicts}))
         return
-    print_ranking(found.id, fields, trials, rank(trials))
+    print_ranking(found.id, fields, trials, ranking)
+    print_verdicts(fields, where)
+
+
+def _print_verdicts_of(trial: Trial, fields: dict[str, Any], where: str) -> None:
+    shapes = read_validation(fields, where).get("shapes", [])
+    for record in read_verdicts(fields, where):
+        if record["trial"] == trial.id:
+            print_explained(record, shapes)
 
 
 ID_DIGITS = 16

@@ -29,6 +29,9 @@ EVIDENCE = (
     "evidence: compiled. It ranks candidates for this target; it is no run time, and no speedup is claimed."
 )
 
+NEXT = {"measured": "helitune validate", "compiled": "helitune pin -o pins/ --allow compiled"}
+"""What comes after a run, by its evidence: a time of one process is to be confirmed before it is pinned."""
+
 BLIND = "the model leaves out memory latency and tensor core rates: it cannot tell what pipelining (num_stages) gains"
 
 
@@ -46,7 +49,7 @@ def report_tuned(tuned: Tuned, *, json: bool) -> None:
         end.reported = True
         raise end
     if not json:
-        print("next: helitune pin -o pins/")
+        print(f"next: {NEXT[fields['evidence']]}")
 
 
 def _interruption(tuned: Tuned) -> Interrupted:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .json_fields import integer, mapping, number, numbers, optional, texts
+from .json_fields import mapping, number, numbers, optional, texts
 
 SAMPLES = 5
 """Samples of an arm each time its turn comes, twice in a round; one takes SAMPLE_MS or more."""

@@ -21,7 +21,8 @@ class LoweredLaunch:
     """One launch of a config on one shape: where its PTX is cached, and what else assembling and scoring need.
 
     `host_path` is the Python that Helion generated for the config, whose function `host_name` makes the launch;
-    `text_sha256` covers the PTX with its debug lines, `ptx_sha256` its code alone.
+    `text_sha256` covers the PTX with its debug lines, `ptx_sha256` its code alone; `host_sha256` what the function
+    does besides launching.
     """
 
     ptx_key: str
@@ -29,6 +30,7 @@ class LoweredLaunch:
     text_sha256: str
     host_path: str
     host_name: str
+    host_sha256: str
     ptxas_flags: tuple[str, ...]
     grid: tuple[int, ...]
     num_warps: int
@@ -56,7 +58,7 @@ class BoundShape:
 
     def outputs(self) -> list[Any]:
         """The FakeTensors that the kernel returns, by running its host function for Helion's default config."""
-        _, returned = self._capture(self.bound.config_spec.default_config())
+        _, _, returned = self._capture(self.bound.config_spec.default_config())
         from .triton_launches import outputs_of
 
         return outputs_of(returned)
@@ -65,18 +67,23 @@ class BoundShape:
         """The launches of `config`, PTX taken from the cache or lowered into it."""
         import helion
 
-        launches, _ = self._capture(helion.Config(**config))
-        return [_lowered(launch, host, cache) for launch, host in launches]
+        from .host_work import HostWork
 
-    def _capture(self, config: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        work = HostWork()
+        host_function, launches, _ = self._capture(helion.Config(**config), work)
+        host_sha256 = work.sha256()
+        return [_lowered(launch, host_function, host_sha256, cache) for launch in launches]
+
+    def _capture(self, config: Any, work: Any = None) -> tuple[Any, list[Any], Any]:
+        """The generated host function, its launches, and what it returned."""
         from .triton_launches import capture_launches
 
         host_function = self.bound.compile_config(config, allow_print=False)
-        launches, returned = capture_launches(host_function, self._arguments, self._fake_mode)
-        return [(launch, host_function) for launch in launches], returned
+        launches, returned = capture_launches(host_function, self._arguments, self._fake_mode, work)
+        return host_function, launches, returned
 
 
-def _lowered(launch: Any, host_function: Any, cache: CompileCache) -> LoweredLaunch:
+def _lowered(launch: Any, host_function: Any, host_sha256: str, cache: CompileCache) -> LoweredLaunch:
     from .lowering import Lowered, lower, source_key
 
     path = host_function.__code__.co_filename
@@ -94,6 +101,7 @@ def _lowered(launch: Any, host_function: Any, cache: CompileCache) -> LoweredLau
         text_sha256=hashlib.sha256(lowered.ptx.encode()).hexdigest(),
         host_path=path,
         host_name=host_function.__name__,
+        host_sha256=host_sha256,
         ptxas_flags=lowered.ptxas_flags,
         grid=launch.grid,
         num_warps=lowered.num_warps,

@@ -119,6 +119,7 @@ class CompiledEvaluator:
             values=tuple(s.value for s in scores),
             artifacts=artifacts,
             bounds=tuple(s.bound for s in scores),
+            host=tuple(launches[0].host_sha256 for launches in lowered),
         )
 
     def launches(self, candidate: Candidate) -> tuple[tuple[LoweredLaunch, ...], ...]:

@@ -13,7 +13,7 @@ from helitune.acfs.errors import MachineError
 
 from .build import Build
 from .times import OwnTimes, Race, Tried
-from .worker_pool import CallFailed, WorkerBroke, WorkerDied, WorkerPool, WorkerTimeout
+from .worker_pool import CallFailed, LoadFailed, WorkerBroke, WorkerDied, WorkerPool, WorkerTimeout
 from .zygote import GPU
 
 OWN_TIMEOUT_S = 300.0
@@ -78,7 +78,7 @@ class GpuProcess:
 
     def soak(self, builds: Sequence[Build], repeats: int) -> list[Tried]:
         """For each build a Tried without a stage where `repeats` runs agree on fresh inputs, else what failed."""
-        answer = self._call("soak", list(builds), repeats, timeout_s=OWN_TIMEOUT_S)
+        answer = self._call("soak", list(builds), repeats, timeout_s=OWN_TIMEOUT_S * (1 + len(builds)))
         if not isinstance(answer, Tried):
             return [Tried(stage="flaky_output", message=wrong) if wrong else Tried() for wrong in answer]
         if len(builds) == 1:
@@ -107,6 +107,7 @@ class GpuProcess:
     def _call(self, method: str, *arguments: Any, timeout_s: float) -> Any:
         with self._turn:
             started = time.monotonic()
+            logged_bytes = self._logged_bytes()
             try:
                 return self._pool.call(method, *arguments, timeout_s=timeout_s)
             except WorkerTimeout:
@@ -117,16 +118,28 @@ class GpuProcess:
                 return Tried(stage=stage_of(error.kind, str(error)), message=str(error))
             except WorkerDied:
                 self._replaced += 1
-                return Tried(stage="worker_died", message=self._last_words())
+                return Tried(stage="worker_died", message=self._last_words(logged_bytes))
+            except LoadFailed as error:
+                raise MachineError(
+                    f"the GPU process cannot start again: {error.kind}: {error}",
+                    where=str(self._log),
+                    next_step="see whether another process holds the GPU: nvidia-smi; then resume the run",
+                ) from error
             except CallFailed as error:
                 return Tried(stage=stage_of(error.kind, str(error)), message=f"{error.kind}: {error}")
             finally:
                 self._busy_s += time.monotonic() - started
 
-    def _last_words(self) -> str:
-        """What the process wrote last to its log: the reason of an abort, if there is one."""
+    def _logged_bytes(self) -> int:
         try:
-            lines = self._log.read_text(errors="replace").strip().splitlines()
+            return self._log.stat().st_size
+        except OSError:
+            return 0
+
+    def _last_words(self, logged_bytes: int) -> str:
+        """What the process wrote to its log beyond `logged_bytes`: the reason of an abort, if there is one."""
+        try:
+            lines = self._log.read_bytes()[logged_bytes:].decode(errors="replace").strip().splitlines()
         except OSError:
             lines = []
         fatal = [line.strip() for line in lines[-30:] if "atal" in line or "rror" in line or "what()" in line]
@@ -135,6 +148,8 @@ class GpuProcess:
 
 def stage_of(kind: str, message: str) -> str:
     """The failure stage of an exception that a candidate raised on the GPU."""
+    if kind == "Drift":
+        return "drift"
     if "OutOfMemory" in kind or "out of memory" in message:
         return "out_of_memory"
     if any(sign in message for sign in _ACCESS):

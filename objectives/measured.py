@@ -35,7 +35,7 @@ class MeasuredEvaluator:
         self._race = race or Race()
         self._best = math.inf
         self._floors: tuple[float | None, ...] = ()
-        self._by_code: dict[tuple[str, ...], Future[Measured | Failed]] = {}
+        self._by_identity: dict[tuple[str, ...], Future[Measured | Failed]] = {}
         self._lock = threading.Lock()
 
     def normalise(self, rows: Sequence[Sequence[Value]]) -> list[dict[str, Any] | Failed]:
@@ -75,7 +75,7 @@ class MeasuredEvaluator:
         if isinstance(outcome, Measured):
             known: Future[Measured | Failed] = Future()
             known.set_result(outcome)
-            self._by_code.setdefault(outcome.compiled.code, known)
+            self._by_identity.setdefault(outcome.compiled.identity, known)
             self._best = min(self._best, outcome.score)
 
     def evaluate(self, candidate: Candidate) -> Outcome:
@@ -84,10 +84,10 @@ class MeasuredEvaluator:
         if isinstance(compiled, Failed):
             return compiled
         with self._lock:
-            known = self._by_code.get(compiled.code)
+            known = self._by_identity.get(compiled.identity)
             if known is None:
                 mine: Future[Measured | Failed] = Future()
-                self._by_code[compiled.code] = mine
+                self._by_identity[compiled.identity] = mine
         if known is not None:
             return _recognised(known.result(), compiled)
         try:

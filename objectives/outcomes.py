@@ -35,7 +35,8 @@ class Compiled:
     `score` is minimised and `tie_breaker` orders equal scores; `values` is the objective in its own unit, one a
     shape; `artifacts` holds the launches of each shape. `bounds` says for each shape what bounds the model:
     "memory" where it charges no more than the workload's bytes cost, so that nothing can score lower; else
-    "issue", or "" for other objectives.
+    "issue", or "" for other objectives. `host` names what the host function of each shape does besides launching;
+    records of the first version do not have it.
     """
 
     score: float
@@ -43,6 +44,12 @@ class Compiled:
     values: tuple[float, ...]
     artifacts: tuple[tuple[Artifact, ...], ...]
     bounds: tuple[str, ...] = ()
+    host: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Equal for candidates that do the same: the same machine code, launched by a host that does the same."""
+        return (*self.code, *self.host)
 
     @property
     def code(self) -> tuple[str, ...]:
@@ -60,6 +67,7 @@ class Compiled:
             "tie_breaker": self.tie_breaker,
             "values": list(self.values),
             "bounds": list(self.bounds),
+            **({"host": list(self.host)} if self.host else {}),
             "artifacts": [[artifact.to_json() for artifact in shape] for shape in self.artifacts],
         }
 
@@ -80,6 +88,7 @@ class Compiled:
             values=values,
             bounds=bounds,
             artifacts=artifacts,
+            host=texts(fields, "host") if "host" in fields else (),
         )
 
 

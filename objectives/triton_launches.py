@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .host_work import HostWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +30,22 @@ class _Captured(Exception):
     """Ends a Triton compile once its inputs are known."""
 
 
-def capture_launches(host_function: Any, arguments: list[Any], fake_mode: Any) -> tuple[list[Launch], Any]:
+def capture_launches(
+    host_function: Any, arguments: list[Any], fake_mode: Any, work: HostWork | None = None
+) -> tuple[list[Launch], Any]:
     """All launches of one call of the generated host function, and what it returned.
 
     The host function runs on FakeTensors with a launcher of ours in place of Helion's default; nothing is
-    launched. Errors of the generated host code propagate.
+    launched. `work` notes what else it does. Errors of the generated host code propagate.
     """
     launches: list[Launch] = []
 
     def launcher(kernel: Any, grid: Any, *args: Any, **options: Any) -> None:
         launches.append(_capture(kernel, grid, args, options))
+        if work is not None:
+            work.note_launch(kernel, args)
 
-    with fake_mode:
+    with fake_mode, work or contextlib.nullcontext():
         returned = host_function(*arguments, _launcher=launcher)
     return launches, returned
 

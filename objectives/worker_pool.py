@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -19,6 +20,7 @@ from typing import Any
 from helitune.acfs.errors import MachineError, UserError
 
 START_TIMEOUT_S = 120.0
+GONE_S = 10.0
 
 
 class WorkerTimeout(Exception):
@@ -35,6 +37,10 @@ class CallFailed(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class LoadFailed(CallFailed):
+    """A new worker could not load what it is for: no call of it will do better."""
 
 
 class WorkerBroke(Exception):
@@ -83,6 +89,12 @@ class Worker:
         except (ProcessLookupError, PermissionError):
             pass
 
+    def wait_until_gone(self) -> None:
+        """Wait until a killed process has given back what it held: a GPU's memory takes a moment."""
+        deadline = time.monotonic() + GONE_S
+        while Path(f"/proc/{self._process_id}").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
 
 class WorkerPool:
     """Workers for one kernel and target, at most `size` at a time, started when first needed.
@@ -126,6 +138,7 @@ class WorkerPool:
             # an interrupted call's answer would be taken for the next one's
             if worker is not None:
                 worker.kill()
+                worker.wait_until_gone()
                 self._running.discard(worker)
             worker = None
             raise
@@ -154,9 +167,11 @@ class WorkerPool:
         self._running.add(worker)
         try:
             worker.call("load", self._setup, timeout_s=START_TIMEOUT_S)
-        except BaseException:
+        except BaseException as error:
             worker.kill()
             self._running.discard(worker)
+            if isinstance(error, CallFailed | WorkerBroke):
+                raise LoadFailed(error.kind, str(error)) from error
             raise
         return worker
 

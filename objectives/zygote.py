@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -68,6 +69,8 @@ def _become_worker(channel_fd: int, on_gpu: bool) -> None:
     try:
         serve(Connection(channel_fd), _host(on_gpu))
         status = 0
+    except BaseException:  # noqa: BLE001  this process ends here, and its log is where it can say why
+        traceback.print_exc()
     finally:
         os._exit(status)
 

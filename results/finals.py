@@ -64,11 +64,11 @@ WITHIN = 1.05
 def finalists(trials: Sequence[Trial], most: int = MOST_FINALISTS) -> list[Trial]:
     """The best measured trials of different code, the best without an ACF always among them; own is none."""
     ranked = sorted((t for t in trials if t.measured), key=lambda t: t.rank)
-    own = next((t.compiled.code for t in trials if t.origin == OWN and t.compiled), None)
+    own = next((t.compiled.identity for t in trials if t.origin == OWN and t.compiled), None)
     different: dict[tuple[str, ...], Trial] = {}
     for trial in ranked:
-        if trial.compiled and trial.compiled.code != own:
-            different.setdefault(trial.compiled.code, trial)
+        if trial.compiled and trial.compiled.identity != own:
+            different.setdefault(trial.compiled.identity, trial)
     best = ranked[0].score if ranked else None
     chosen = [t for t in different.values() if t.score and best and t.score <= best * WITHIN][:most]
     plain = next((t for t in different.values() if not t.acf_sha256), None)

@@ -18,7 +18,7 @@ from helitune.acfs.acf import Acf
 from helitune.objectives.outcomes import Failed, Outcome
 from helitune.search.candidate import Candidate, canonical
 from helitune.search.space import Genome, JointSpace, Value
-from helitune.search.strategies.contract import SearchEnded
+from helitune.search.strategies.contract import Evaluate, SearchEnded
 
 from .run_directory import RunDirectory
 from .trial import Trial
@@ -102,7 +102,7 @@ class Ledger:
             self._keep(trial)
         return [self._trials[candidate.id] for _, candidate in named]
 
-    def proposals(self, origin: str) -> Callable[[Sequence[Genome]], list[float | None]]:
+    def proposals(self, origin: str) -> Evaluate:
         """The `evaluate` that a strategy named `origin` is given."""
 
         def evaluate(batch: Sequence[Genome], /, upcoming: Sequence[Genome] = ()) -> list[float | None]:

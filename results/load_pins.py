@@ -36,9 +36,10 @@ def tuned(kernel: Any, pins: Path | str, *, on_mismatch: Literal["own", "raise"]
         raise ValueError(f"on_mismatch is 'own' or 'raise', not {on_mismatch!r}")
     report = MismatchReport(kernel.name, raising=on_mismatch == "raise")
     loaded: list[LoadedPin] = []
-    for path in _files(Path(pins), kernel.name, report):
+    names = _names(kernel)
+    for path in _files(Path(pins), names, report):
         try:
-            loaded.append(_loaded(path, kernel.name))
+            loaded.append(_loaded(path, names))
         except UserError as error:
             report(error)
     # of two pins for one call the one made for fewer others counts
@@ -46,24 +47,30 @@ def tuned(kernel: Any, pins: Path | str, *, on_mismatch: Literal["own", "raise"]
     return TunedKernel(kernel, tuple(loaded), report)
 
 
-def _files(pins: Path, kernel: str, report: MismatchReport) -> list[Path]:
+def _names(kernel: Any) -> list[str]:
+    """What a pin may call the kernel: as its function is called, or as its module calls it."""
+    given = [name for name, value in list(kernel.fn.__globals__.items()) if value is kernel]
+    return list(dict.fromkeys([kernel.name, *given]))
+
+
+def _files(pins: Path, kernels: list[str], report: MismatchReport) -> list[Path]:
     try:
-        found = pin_files(pins, kernel=kernel)
+        found = {path: None for kernel in kernels for path in pin_files(pins, kernel=kernel)}
         if not found:
             next_step = "name the folder of helitune pin -o, or make a pin"
-            raise InputError(f"no pin of {kernel} there", where=str(pins), next_step=next_step)
+            raise InputError(f"no pin of {kernels[0]} there", where=str(pins), next_step=next_step)
     except UserError as error:
         report(error)
         return []
-    return found
+    return list(found)
 
 
-def _loaded(path: Path, kernel: str) -> LoadedPin:
+def _loaded(path: Path, kernels: list[str]) -> LoadedPin:
     """The pin in a file, its ACF copied to where the path changes with the content. Raises UserError."""
     pin = read_pin(path)
-    if pin.kernel != kernel:
-        next_step = "name the pin of this kernel, or the folder"
-        raise InputError(f"a pin of {pin.kernel}, not of {kernel}", where=str(path), next_step=next_step)
+    if pin.kernel not in kernels:
+        what = f"a pin of {pin.kernel}, not of {kernels[0]}"
+        raise InputError(what, where=str(path), next_step="name the pin of this kernel, or the folder")
     config = dict(pin.config)
     if pin.acf is not None:
         beside = Acf(pin.acf.name, pin.acf.sha256, path.with_name(pin.acf.file), (pin.gpu,), pin.acf.toolkit)

@@ -1,15 +1,16 @@
 """A pin: one config with its ACF for one kernel, GPU and workload, and the evidence for it.
 
-The file `<shapes>.json`, format 1 (first version):
+The file `<shapes>.json`, format 2 (1: first version, whose evidence is always "compiled"):
 
-    format        1
+    format        2
     identity      sha256 of what decides the code: see `Pin.identity`
     kernel        {name, file, source_sha256}: the file's own name, without folders
     gpu           "sm_90": the architecture that the code was compiled for
     workload      {reference, inputs, shapes}: shapes as in run.json (dtype, shape, strides of each argument)
     config        the Helion config, without advanced_controls_file
     acf           {file, sha256, name, toolkit, ptxas}, or null; `file` lies beside the pin
-    evidence      "compiled": no run time was taken
+    evidence      "compiled": no run time was taken; or {kind: "measured", status: "FASTER", …}: the verdict of a
+                  gate, Verdict.to_record(), with `verdicts`, one such record a shape, and `validated`, how
     objective     {name, unit, lower_is_better, pin, own}: {score, values} of the pin and of the kernel's own
                   config (null where that does not compile); one value a shape, in `unit`
     artifacts     for each shape, for each launch: {code_sha256, ptx_sha256, grid, num_warps, registers,
@@ -36,10 +37,10 @@ from helitune.acfs.errors import InputError
 from helitune.search.candidate import canonical
 from helitune.search.workload import Shape
 
-from .pin_fields import architecture, config, file_name, fingerprint, identifier, of, plain
+from .pin_fields import architecture, config, evidence, file_name, fingerprint, identifier, of, plain
 from .workload_json import shape_from_json, shape_to_json
 
-PIN_FORMAT = 1
+PIN_FORMAT = 2
 
 MAX_PIN_BYTES = 4 << 20
 """Of a pin's JSON file; real ones have a few KiB."""
@@ -64,7 +65,10 @@ class PinnedAcf:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One pin; the fields are those of the file. `artifacts` keeps the file's own records."""
+    """One pin; the fields are those of the file. `artifacts` keeps the file's own records.
+
+    `evidence` is "compiled" or the status of a verdict, and `verdict` the record of it where there is one.
+    """
 
     kernel: str
     file: str
@@ -82,6 +86,7 @@ class Pin:
     fingerprint: dict[str, Any]
     run: dict[str, Any]
     notes: tuple[str, ...]
+    verdict: dict[str, Any] | None = None
 
     @property
     def code(self) -> tuple[tuple[str, ...], ...]:
@@ -126,7 +131,7 @@ class Pin:
                 "toolkit": acf.toolkit,
                 "ptxas": acf.ptxas,
             },
-            "evidence": self.evidence,
+            "evidence": self.evidence if self.verdict is None else self.verdict,
             "objective": self.objective,
             "artifacts": self.artifacts,
             "check": self.check,
@@ -139,6 +144,7 @@ class Pin:
     def from_json(cls, fields: dict[str, Any]) -> Pin:
         """The pin that `to_json` gave; KeyError, TypeError or ValueError for anything else."""
         kernel, workload = fields["kernel"], fields["workload"]
+        status, verdict = evidence(fields["evidence"])
         return cls(
             kernel=identifier(kernel["name"]),
             file=file_name(kernel["file"]),
@@ -149,13 +155,14 @@ class Pin:
             shapes=tuple(shape_from_json(shape) for shape in workload["shapes"]),
             config=config(fields["config"]),
             acf=_acf(fields["acf"]),
-            evidence=identifier(fields["evidence"]),
+            evidence=status,
             objective=of(dict, fields["objective"]),
             artifacts=of(list, fields["artifacts"]),
             check=of(dict, fields["check"]),
             fingerprint=fingerprint(fields["fingerprint"]),
             run=of(dict, fields["run"]),
             notes=tuple(of(str, note) for note in of(list, fields["notes"])),
+            verdict=verdict,
         )
 
 

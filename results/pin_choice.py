@@ -20,6 +20,9 @@ from .run_directory import RunDirectory
 from .trial import Trial
 from .workload_json import workload_from_json
 
+COMPILED = "compiled"
+"""The evidence of a pin that no run time was taken of."""
+
 CHANGED_NOTE = "the environment has changed since the run"
 NO_OP_NOTE = "the trial's ACF changes no instruction (NO_OP): pinned without it"
 
@@ -31,7 +34,7 @@ def choose_trial(run: RunDirectory, trials: list[Trial], asked: Trial | None) ->
     compiled, and where the best does not rank above the kernel's own config; InputError for a failed `asked`
     and for a verdict that cannot be read.
     """
-    _require_agreement(run)
+    require_agreement(run)
     if asked is not None:
         if isinstance(asked.outcome, Failed):
             raise InputError(
@@ -58,7 +61,8 @@ def choose_trial(run: RunDirectory, trials: list[Trial], asked: Trial | None) ->
     return ranking.best
 
 
-def _require_agreement(run: RunDirectory) -> None:
+def require_agreement(run: RunDirectory) -> None:
+    """None where the kernel's outputs agree with its reference; else NegativeVerdict or InputError."""
     check = run.run().get("check")
     if not isinstance(check, dict):
         raise NegativeVerdict(
@@ -83,9 +87,19 @@ def _require_agreement(run: RunDirectory) -> None:
 
 
 def make_pin(
-    run: RunDirectory, trials: list[Trial], trial: Trial, now: dict[str, Any], *, asked: bool
+    run: RunDirectory,
+    trials: list[Trial],
+    trial: Trial,
+    now: dict[str, Any],
+    *,
+    asked: bool,
+    status: str = COMPILED,
+    verdict: dict[str, Any] | None = None,
 ) -> Pin:
-    """The pin of a compiled trial, in the environment `now` (a fingerprint)."""
+    """The pin of a trial that came through, in the environment `now` (a fingerprint).
+
+    `status` is "compiled", or that of `verdict`, the record that results/pin_evidence.py makes of a validation.
+    """
     fields, ranking = run.run(), rank(trials)
     record = workload_from_json(fields["workload"])
     compiled = trial.compiled
@@ -100,8 +114,13 @@ def make_pin(
         shapes=record.shapes,
         config=trial.config,
         acf=_pinned_acf(trial, fields["acfs"], now) if trial.acf_sha256 else None,
-        evidence=fields["evidence"],
-        objective=_objective(fields["request"]["objective"], compiled, ranking),
+        evidence=status,
+        verdict=verdict,
+        objective=(
+            _objective(fields["request"]["objective"], compiled, ranking)
+            if verdict is None
+            else _times(verdict)
+        ),
         artifacts=[[_launch(artifact) for artifact in shape] for shape in compiled.artifacts],
         check=fields["check"],
         fingerprint=now,
@@ -154,6 +173,21 @@ def _objective(name: str, compiled: Compiled, ranking: Ranking) -> dict[str, Any
     }
 
 
+def _times(verdict: dict[str, Any]) -> dict[str, Any]:
+    """The times of the validation, in microseconds."""
+    speedup, shapes = verdict["speedup"], verdict["verdicts"]
+    return {
+        "name": "time",
+        "unit": "us",
+        "lower_is_better": True,
+        "pin": {
+            "score": None if speedup is None else 1 / speedup,
+            "values": [1e3 * shape["ms"] for shape in shapes],
+        },
+        "own": {"score": 1.0, "values": [1e3 * shape["base_ms"] for shape in shapes]},
+    }
+
+
 def _launch(artifact: Artifact) -> dict[str, Any]:
     return {
         "code_sha256": artifact.code_sha256,
@@ -175,7 +209,7 @@ def _notes(
     if asked:
         notes.append(f"trial {trial.number} was named by --trial")
         own = ranking.own.compiled if ranking.own else None
-        if own and trial.compiled and trial.compiled.score >= own.score:
+        if trial.measured is None and own and trial.compiled and trial.compiled.score >= own.score:
             notes.append("it does not rank above the kernel's own config")
     changed = differences(fields["fingerprint"], now)
     if changed:

@@ -43,6 +43,6 @@ def pinned_versions(pin: Pin) -> dict[str, str]:
 
 def gpu_name(pin: Pin) -> str | None:
     """The name of the GPU that a pin was measured on, as CUDA gives it; None where it only was compiled."""
-    device = pin.fingerprint.get("device")
-    name = device.get("name") if isinstance(device, dict) else None
+    gpu = pin.fingerprint.get("gpu")
+    name = gpu.get("name") if isinstance(gpu, dict) else None
     return name if isinstance(name, str) else None

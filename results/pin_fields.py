@@ -92,3 +92,13 @@ def fingerprint(value: Any) -> dict[str, Any]:
     for record, name in _VERSIONS:
         of(str, of(dict, found[record])[name])
     return found
+
+
+def evidence(value: Any) -> tuple[str, dict[str, Any] | None]:
+    """What a pin's evidence says in one word, and the record of the verdict where it is one."""
+    if isinstance(value, str):
+        return identifier(value), None
+    found: dict[str, Any] = of(dict, value)
+    if found["kind"] != "measured":
+        raise ValueError("evidence is neither 'compiled' nor a verdict of a measurement")
+    return identifier(found["status"]), found

@@ -1,5 +1,6 @@
 """Where a pin lies, and how its files get there: all of them, after verification, or none.
 
+    pins/_helion_aot_<file>_cuda_sm<NN>.py      what @helion.aot_kernel() loads: see pin_aot_form.py
     pins/<kernel>/<gpu>/<shapes>.json           our record
                         <shapes>.helion.json    what helion.Config.load reads
                         <shapes>.py             the tuned kernel variant as a Python file

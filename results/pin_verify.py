@@ -15,6 +15,7 @@ from typing import Any
 from helitune.acfs.errors import InputError, MachineError, NegativeVerdict
 from helitune.acfs.ptxas import Ptxas
 from helitune.objectives.compile_environment import compile_environment
+from helitune.objectives.targets import spelled
 from helitune.objectives.worker_pool import CallFailed, WorkerDied, WorkerPool, WorkerTimeout
 
 from .pin import Pin, read_pin
@@ -23,6 +24,7 @@ from .pin_forms import Place, StagedPin
 from .pin_python_form import python_text
 from .request import TuneRequest
 from .run_directory import RunDirectory
+from .run_record import device_of
 
 COMPILE_TIMEOUT_S = 600.0
 """For one form on one shape: all of Triton and ptxas, nothing taken from a cache."""
@@ -31,10 +33,11 @@ COMPILE_TIMEOUT_S = 600.0
 class PinVerifier:
     """A compile process with the run's kernel and empty caches; a context manager that ends it.
 
-    Raises InputError where the kernel file is no longer the one that was tuned.
+    `target` is what to compile for, as targets.read_target reads it. Raises InputError where the kernel file is no
+    longer the one that was tuned.
     """
 
-    def __init__(self, request: TuneRequest, pin: Pin, ptxas: Ptxas) -> None:
+    def __init__(self, request: TuneRequest, pin: Pin, ptxas: Ptxas, target: str) -> None:
         require_source(Path(request.file), pin.source_sha256)
         self._notes = pin.notes
         self._scratch = tempfile.TemporaryDirectory(prefix="helitune-pin-")
@@ -45,7 +48,7 @@ class PinVerifier:
         }
         setup = request.worker_setup(scratch / "compiled")
         log = scratch / "workers.log"
-        self._pool = WorkerPool(setup, target=pin.gpu, size=1, log=log, environment=environment)
+        self._pool = WorkerPool(setup, target=target, size=1, log=log, environment=environment)
 
     def changes_code(self, pin: Pin) -> bool:
         """Whether the pin's code differs from what its config gives without an ACF."""
@@ -70,7 +73,7 @@ class PinVerifier:
         """None where all three forms hold the pin and compile to its code; NegativeVerdict for drift."""
         if read_pin(staged.json) != staged.pin:
             raise NegativeVerdict("the pin reads back as another one", where=str(staged.json))
-        if json.loads(staged.helion.read_bytes()) != staged.helion_config():
+        if _without_nulls(json.loads(staged.helion.read_bytes())) != _without_nulls(staged.helion_config()):
             raise NegativeVerdict("the Helion form reads back as another config", where=str(staged.helion))
         for shape, expected in enumerate(staged.pin.code):
             for form in (staged.helion, staged.python):
@@ -115,10 +118,13 @@ def write_verified(pin: Pin, run: RunDirectory, root: Path, ptxas: Ptxas) -> tup
     An older pin in that place is replaced after the new one was verified. Raises UserError, and leaves no file
     behind, where anything is wrong.
     """
-    request = TuneRequest.from_json(run.run()["request"])
+    fields = run.run()
+    request = TuneRequest.from_json(fields["request"])
+    device = device_of(fields, str(run.path / "run.json"))
+    target = spelled(device.target()) if device is not None else pin.gpu
     acf = acf_content(run, pin.acf) if pin.acf else None
     Place.of(pin, root)
-    with PinVerifier(request, pin, ptxas) as verifier:
+    with PinVerifier(request, pin, ptxas, target) as verifier:
         if pin.acf is not None and not verifier.changes_code(pin):
             pin = replace(pin, acf=None, notes=(*pin.notes, NO_OP_NOTE))
         staged = StagedPin(Place.of(pin, root), pin)
@@ -148,3 +154,10 @@ def require_source(file: Path, source_sha256: str) -> None:
             where=str(file),
             next_step="tune it again, or restore the file that was tuned",
         )
+
+
+def _without_nulls(config: Any) -> Any:
+    """A config without the settings that are null, which Helion leaves out when it saves one."""
+    if not isinstance(config, dict):
+        return config
+    return {key: value for key, value in config.items() if value is not None}

@@ -12,7 +12,8 @@ Format 1 (first version):
     status        "running", "interrupted", "stopped: WHY" or "done: WHY"
 
 and, where the run came that far, `space`, `own_acfs`, `check` (the verdict on the kernel's source) and `age_s`;
-where it measured, `own` (its times), `limits` of the GPU, `gpu_process` (how busy it was) and `finals`.
+where it measured, `device`, `own` (its times), `limits` of the GPU, `gpu_process` (how busy it was) and `finals`;
+where it was validated, `verdicts` and `validation` (results/finding_record.py), of the last validation.
 A reader takes every format up to its own and refuses newer ones.
 """
 
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from helitune.acfs.errors import InputError
+from helitune.objectives.device import Device
 from helitune.objectives.json_fields import integer, items, mapping, sha256, text, texts
 
 from .finals import Final
@@ -63,6 +65,26 @@ def finals_of(fields: dict[str, Any], where: str) -> list[Final]:
     except ValueError as error:
         raise InputError(
             f"run.json cannot be read: finals: {error}", where=where, next_step=_NEXT_STEP
+        ) from error
+
+
+def require_measured(fields: dict[str, Any], where: str) -> None:
+    """None where these fields of run.json are of a run that measured; InputError for one that only compiled."""
+    if fields["evidence"] != "measured":
+        raise InputError(
+            "the run was only compiled: there is no time to validate",
+            where=where,
+            next_step="tune on a machine with a GPU, then validate there",
+        )
+
+
+def device_of(fields: dict[str, Any], where: str) -> Device | None:
+    """The GPU in these fields of run.json, None where nothing was measured; InputError for what is no such record."""
+    try:
+        return Device.from_json(fields["device"]) if fields.get("device") is not None else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"run.json cannot be read: device: {error}", where=where, next_step=_NEXT_STEP
         ) from error
 
 

@@ -34,6 +34,8 @@ class TunedKernel:
 
     It holds one entry for each pinned call and device, however many different calls come. Before a variant's
     first call has succeeded, whatever is raised in it costs the pin and not the call: the kernel runs as it is.
+    That is Helion, Triton or ptxas refusing before a launch; a kernel of several launches that writes in place may
+    have made the first of them.
     """
 
     def __init__(self, kernel: Any, pins: tuple[LoadedPin, ...], report: MismatchReport) -> None:

@@ -2,7 +2,7 @@
 
 Format 1 (first version). Lines are appended; each validation of a run begins with a line of kind "validation":
 
-    validation    format, created, run, number (how often this run was validated, this time included), seed, timing,
+    validation    format, created, run_id, number (how often this run was validated, this time included), seed, timing,
                   cache, clocks, thresholds, floor {quantile95, offset_variance, offset_noise, offsets},
                   calibration (where the floor comes from), shapes, own, finalists and plain: {trial, number, acf,
                   code: {a text for each shape}} each; plain is the best without an ACF, null where that is own;
@@ -18,20 +18,17 @@ A reader takes every format up to its own and refuses newer ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from helitune.acfs.errors import InputError, MachineError
 from helitune.objectives.arm_times import ArmRound
-from helitune.objectives.json_fields import integer, integers, items, mapping, optional, text, texts
+from helitune.objectives.json_fields import integer, integers, items, mapping, number, optional, text, texts
 from helitune.objectives.outcomes import Failed
 
 from .thresholds import Thresholds
 
 VALIDATION_FORMAT = 1
-FILE = "validation.jsonl"
 
 OWN, AGAIN, PLAIN_AGAIN = "own", "own again", "plain again"
 """Arms that are no finalists: the kernel's own config, the same built again, the best without an ACF built again."""
@@ -65,8 +62,8 @@ class Contestant:
 class Head:
     """What was settled before anything was measured; the fields are those of the file.
 
-    `floor` holds the fields of noise_floor.NoiseFloor, `context` those that explain and decide nothing: created,
-    run, timing, cache, clocks, calibration, work, limits.
+    `floor` holds the fields of noise_floor.NoiseFloor, or nothing where the floor is not known; `context` holds
+    what explains and decides nothing: created, run_id, timing, cache, clocks, calibration, work, limits.
     """
 
     number: int
@@ -79,7 +76,7 @@ class Head:
     floor: Mapping[str, Any]
     context: Mapping[str, Any] = field(default_factory=dict)
 
-    def arms(self, open_trials: tuple[str, ...]) -> tuple[str, ...]:
+    def arms(self, open_trials: Sequence[str]) -> tuple[str, ...]:
         """The arms of a round for these finalists: both baselines, each built twice, and the finalists."""
         arms = [OWN, AGAIN]
         if self.plain is not None:
@@ -105,7 +102,18 @@ class Head:
     @classmethod
     def from_json(cls, fields: Any, where: str) -> Head:
         """The record that `to_json` gave; ValueError or InputError for anything else."""
-        known = {"kind", "format", "number", "seed", "shapes", "own", "plain", "finalists", "thresholds", "floor"}
+        known = {
+            "kind",
+            "format",
+            "number",
+            "seed",
+            "shapes",
+            "own",
+            "plain",
+            "finalists",
+            "thresholds",
+            "floor",
+        }
         head = cls(
             number=integer(fields, "number"),
             seed=integer(fields, "seed"),
@@ -114,13 +122,22 @@ class Head:
             plain=optional(lambda record, key: Contestant.from_json(record[key]), fields, "plain"),
             finalists=tuple(Contestant.from_json(one) for one in items(fields, "finalists")),
             thresholds=Thresholds.from_json(json.dumps(mapping(fields, "thresholds")), where),
-            floor=mapping(fields, "floor"),
+            floor=_floor(mapping(fields, "floor")),
             context={key: value for key, value in fields.items() if key not in known},
         )
         contestants = [head.own, *head.finalists, *([head.plain] if head.plain else [])]
         if not head.shapes or any(len(one.code) != len(head.shapes) for one in contestants):
             raise ValueError("code: not one text for each shape")
         return head
+
+
+def _floor(fields: dict[str, Any]) -> dict[str, Any]:
+    if not fields:
+        return {}
+    floor = {name: number(fields, name) for name in ("quantile95", "offset_variance", "offset_noise")}
+    if min(floor.values()) < 0:
+        raise ValueError("floor: a number below 0")
+    return {**floor, "offsets": integer(fields, "offsets")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,94 +237,3 @@ class Validation:
             for trial, one in run.failed.items():
                 failures.setdefault(trial, one)
         return failures
-
-
-class ValidationFile:
-    """validation.jsonl of a run, open for appending; a context manager that closes it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._handle = path.open("ab")
-        except OSError as error:
-            raise self._refused(error) from error
-
-    def append(self, fields: Mapping[str, Any]) -> None:
-        """Add one line; MachineError where the disk does not take it."""
-        try:
-            self._handle.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
-            self._handle.flush()
-        except OSError as error:
-            raise self._refused(error) from error
-
-    def __enter__(self) -> ValidationFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._handle.close()
-
-    def _refused(self, error: OSError) -> MachineError:
-        what = f"cannot write the validation: {error.strerror or error}"
-        return MachineError(what, where=str(self.path), next_step="free disk space, then validate again")
-
-
-def read_validations(path: Path) -> list[Validation]:
-    """The validations of a file, oldest first; InputError with the line that is none of this format.
-
-    A last line that a kill left half written is passed over.
-    """
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1]
-    except OSError as error:
-        raise InputError(
-            f"cannot read the validation: {error.strerror or error}",
-            where=str(path),
-            next_step="name the validation.jsonl of a run",
-        ) from error
-    found: list[Validation] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            found = _with_line(found, json.loads(line), where)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            what = f"not a line of a validation: {error}"
-            raise InputError(what, where=where, next_step="restore the file, or validate again") from error
-    if not found:
-        raise InputError("no validation in it", where=str(path), next_step="run helitune validate")
-    return found
-
-
-def count_validations(path: Path) -> int:
-    """How many validations a file holds; 0 where there is none."""
-    try:
-        return sum(line.startswith(b'{"kind":"validation"') for line in path.read_bytes().split(b"\n"))
-    except FileNotFoundError:
-        return 0
-    except OSError as error:
-        what = f"cannot read the validation: {error.strerror or error}"
-        raise InputError(what, where=str(path), next_step="mend its permissions") from error
-
-
-def _with_line(found: list[Validation], fields: Any, where: str) -> list[Validation]:
-    """The validations with one more line read."""
-    kind = text(fields, "kind")
-    if kind == "validation":
-        version = integer(fields, "format")
-        if version > VALIDATION_FORMAT:
-            raise InputError(
-                f"the validation has format {version}, this helitune reads up to {VALIDATION_FORMAT}",
-                where=where,
-                next_step="upgrade helitune",
-            )
-        return [*found, Validation(Head.from_json(fields, where))]
-    if not found:
-        raise ValueError("a validation begins with a line of kind 'validation'")
-    if kind == "run":
-        found[-1] = found[-1].with_run(RunHead.from_json(fields))
-    elif kind == "round":
-        found[-1] = found[-1].with_rounds([RoundLine.from_json(fields)])
-    elif kind != "end":
-        raise ValueError(f"kind: {kind!r} is none of validation, run, round and end")
-    return found

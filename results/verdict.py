@@ -6,7 +6,10 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
+
+from helitune.objectives.json_fields import integer, number, numbers, optional, text
 
 
 class Status(StrEnum):
@@ -48,6 +51,8 @@ class Reason(StrEnum):
     EVERY_RUN_FASTER = "every_run_faster"
     EVERY_RUN_SLOWER = "every_run_slower"
     RUN_NOT_SIGNIFICANT = "run_not_significant"
+    DRIFT = "drift"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +113,36 @@ class Verdict:
 
     def to_record(self) -> dict[str, Any]:
         """A flat dict that JSON can hold: status, reason, gate, then every number (None for an infinite one)."""
-        numbers = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in dataclasses.asdict(self.numbers).items()
-        }
+        numbers = {name: _plain(value) for name, value in dataclasses.asdict(self.numbers).items()}
         head = {"status": self.status.value, "reason": self.reason.value, "gate": self.gate}
         return {**head, **numbers, "next_rounds": self.next_rounds, "runs_needed": self.runs_needed}
+
+    @classmethod
+    def from_record(cls, record: Any) -> Verdict:
+        """The verdict that `to_record` gave; ValueError with the field that is missing or of another type."""
+        return cls(
+            status=Status(text(record, "status")),
+            reason=Reason(text(record, "reason")),
+            gate=text(record, "gate"),
+            numbers=Numbers(**{name: _number(record, name) for name in Numbers.__dataclass_fields__}),
+            next_rounds=optional(integer, record, "next_rounds"),
+            runs_needed=optional(integer, record, "runs_needed"),
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A number or series as JSON has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(record: Any, name: str) -> Any:
+    """One of the numbers as the record has it."""
+    if name in ("runs", "rounds"):
+        return integer(record, name)
+    if name == "family":
+        return optional(integer, record, name)
+    return (numbers if name in ("run_speedups", "welch_p", "cohen_d") else partial(optional, number))(
+        record, name
+    )

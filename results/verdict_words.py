@@ -31,6 +31,8 @@ WORDS = {
     Reason.EVERY_RUN_FASTER: "every run has a lower mean, a small enough p and a large enough d",
     Reason.EVERY_RUN_SLOWER: "every run has a higher mean, a small enough p and a large enough d",
     Reason.RUN_NOT_SIGNIFICANT: "a run misses the p or the d, or the runs disagree in direction",
+    Reason.DRIFT: "compiled anew it is other code than was tuned: there is nothing to say of it",
+    Reason.FAILED: "it failed on the GPU: its speed is not looked at",
 }
 
 

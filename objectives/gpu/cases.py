@@ -67,7 +67,9 @@ class Cases:
                 if not self._fits(kept):
                     kept = None
             yield case
-        self._kept = kept
+        # some may have been dropped since they were made
+        names = {plan.name for plan in self._plans}
+        self._kept = None if kept is None else [case for case in kept if case.plan.name in names]
 
     def arguments(self, draw: int) -> list[Any]:
         """The arguments of draw number `draw`, on the GPU."""

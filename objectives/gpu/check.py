@@ -41,7 +41,7 @@ class Gate:
 
     @property
     def mutated(self) -> frozenset[int]:
-        """The arguments that any kernel so far has changed, by position."""
+        """The arguments that the own config has changed so far, by position."""
         return self._filled
 
     def check(self, kernel: Kernel) -> Checked:
@@ -59,7 +59,7 @@ class Gate:
         """As `check`, for the kernel's own config: special values that it fails on are asked of nobody."""
         ordinary = Checked("", 0.0)
         for number, case in enumerate(self._cases):
-            agreement, outputs = self._run(kernel, case, number)
+            agreement, outputs = self._run(kernel, case, number, own=True)
             wrong = not agreement.agrees and fails(case.plan, outputs, case.expected)
             if wrong and not case.plan.ordinary:
                 self._cases.drop(case.plan)
@@ -82,7 +82,9 @@ class Gate:
                     wrong[place] = f"repeat {repeat + 1} of {repeats}: {self._line(case, agreement)}"
         return wrong
 
-    def _run(self, kernel: Kernel, case: Case, number: int) -> tuple[Agreement, Outputs]:
+    def _run(
+        self, kernel: Kernel, case: Case, number: int, *, own: bool = False
+    ) -> tuple[Agreement, Outputs]:
         def poisoned(*arguments: Any) -> Any:
             with Poisoned(PATTERNS[number % len(PATTERNS)]):
                 returned = kernel(*arguments)
@@ -90,9 +92,11 @@ class Gate:
             return returned
 
         outputs = call_on_copies(poisoned, case.arguments)
-        # zeros doubled in place look untouched: what the kernel wrote once it writes always
-        self._filled |= outputs.mutated
-        outputs = replace(outputs, mutated=self._filled)
+        # zeros doubled in place look untouched: what the own config wrote once every candidate writes always
+        written = self._filled | outputs.mutated
+        if own:
+            self._filled = written
+        outputs = replace(outputs, mutated=written)
         return compare_outputs(outputs, case.expected, self._names, tf32=self._tf32), outputs
 
     def _line(self, case: Case, agreement: Agreement) -> str:

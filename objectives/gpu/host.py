@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from helitune.acfs.errors import MachineError
 from helitune.objectives.arm_times import ArmRound, Standing
 from helitune.objectives.build import Build
 from helitune.objectives.compile_cache import CompileCache
@@ -73,8 +74,12 @@ class GpuHost:
         self._arms: list[Arms] = []
         self._pads: list[torch.Tensor] = []
         self._worked_at = time.monotonic()
-        if own is not None:
-            self.use_own(own, launches)
+        if own is not None and (wrong := self.use_own(own, launches).wrong):
+            raise MachineError(
+                f"the kernel's own config agreed with its reference before, and now does not: {wrong}",
+                where=file,
+                next_step="run it again: nothing can be judged beside a config that is wrong sometimes",
+            )
 
     @property
     def broken(self) -> bool:

@@ -45,8 +45,8 @@ def search(space: JointSpace, evaluate: Evaluate, /, *, seed: int, known: Mappin
     """Evolve genomes until `evaluate` ends the search or the space is exhausted."""
     tried = dict(known)
 
-    def evaluate_and_note(batch: Sequence[Genome], /) -> list[float | None]:
-        scores = evaluate(batch)
+    def evaluate_and_note(batch: Sequence[Genome], /, upcoming: Sequence[Genome] = ()) -> list[float | None]:
+        scores = evaluate(batch, upcoming)
         tried.update(dict.fromkeys(batch, 0.0))  # random search only asks what was tried
         return scores
 

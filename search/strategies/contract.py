@@ -3,9 +3,13 @@
     def search(space, evaluate, *, seed, known): ...
 
 `evaluate(batch)` returns one score a genome, lower is better, None for a candidate that failed or is invalid.
-It raises SearchEnded when the budget or the time is spent; a strategy lets that pass. `known` holds the
-genomes measured before (baselines and seeds) with their scores. A strategy must be a pure function of its
-arguments and the scores it is told: a resumed run replays it.
+It raises SearchEnded when the budget or the time is spent; a strategy lets that pass. A batch that the budget
+cuts short is evaluated from its start: the most promising come first. `known` holds the genomes measured before
+(baselines and seeds) with their scores. A strategy must be a pure function of its arguments and the scores it is
+told: a resumed run replays it.
+
+`evaluate(batch, upcoming)` also names genomes that are likely to be proposed next: they are compiled while the
+batch is measured. That promises nothing, costs no budget, and changes no score.
 """
 
 from __future__ import annotations
@@ -21,9 +25,9 @@ class SearchEnded(Exception):
 
 
 class Evaluate(Protocol):
-    """Scores of a batch of genomes, in its order."""
+    """Scores of a batch of genomes, in its order; `upcoming` may be asked for next."""
 
-    def __call__(self, batch: Sequence[Genome], /) -> list[float | None]: ...
+    def __call__(self, batch: Sequence[Genome], /, upcoming: Sequence[Genome] = ()) -> list[float | None]: ...
 
 
 class Strategy(Protocol):

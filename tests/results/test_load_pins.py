@@ -23,7 +23,7 @@ from helitune.acfs.ptxas import Ptxas
 from helitune.objectives import kernel_call
 from helitune.results import pin_mismatch
 from helitune.results.load_pins import PinWarning, tuned
-from helitune.results.pin import Pin, pin_text
+from helitune.results.pin import PIN_FORMAT, Pin, pin_text
 from helitune.results.pin_choice import make_pin
 from helitune.results.pin_files import MAX_PINS
 from helitune.results.pin_forms import Place
@@ -206,7 +206,7 @@ def test_elsewhere_the_kernel_runs_with_one_warning(
 
 
 def test_a_measured_pin_holds_on_gpus_of_its_name(pin: Pin, pins: Path, process: SimpleNamespace) -> None:
-    write(replace(pin, fingerprint={**FINGERPRINT, "device": {"name": "NVIDIA H200"}}), pins)
+    write(replace(pin, fingerprint={**FINGERPRINT, "gpu": {"name": "NVIDIA H200"}}), pins)
     assert calls(pins, PINNED) == ([f"pinned {PINNED}"], [])
     process.gpus[0] = kernel_call.Gpu("sm_90", "NVIDIA H100 80GB HBM3")
     results, messages = calls(pins, PINNED)
@@ -260,7 +260,9 @@ def spoiled(path: Path, what: str) -> None:
         acf.unlink()
         os.mkfifo(acf)
     elif what == "future":
-        path.write_text(json.dumps(fields | {"format": 2, "config": ["as a later version has it"]}))
+        path.write_text(
+            json.dumps(fields | {"format": PIN_FORMAT + 1, "config": ["as a later version has it"]})
+        )
     elif what == "edited":
         path.write_text(json.dumps(fields | {"config": {"num_warps": 8}}))
     elif what == "unchecked ACF":
@@ -279,7 +281,7 @@ def spoiled(path: Path, what: str) -> None:
         ("ACF byte", "the pin's ACF first was altered"),
         ("ACF missing", "the pin's ACF first cannot be read: No such file"),
         ("ACF pipe", "the pin's ACF first cannot be read: not a regular file"),
-        ("future", "format 2, from the future"),
+        ("future", f"format {PIN_FORMAT + 1}, from the future"),
         ("edited", "changed by hand"),
         ("unchecked ACF", "config names an ACF"),
         ("pipe", "not a regular file"),
@@ -383,6 +385,18 @@ def test_one_pin_may_be_named(pin: Pin, pins: Path) -> None:
     write(replace(pin, kernel="layer_norm"), pins)
     results, messages = calls(path.parents[2] / "layer_norm" / "sm_90" / path.name, PINNED)
     assert results == [f"own {PINNED}"] and "a pin of layer_norm, not of softmax" in messages[0]
+
+
+def test_a_kernel_is_found_under_the_name_that_its_module_has_for_it(
+    pin: Pin, pins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(replace(pin, kernel="row_softmax"), pins)
+    kernel = Kernel()
+    with told() as messages:
+        assert tuned(kernel, pins)(PINNED).startswith("own")
+    assert len(messages) == 1 and "no pin of softmax there" in messages[0]
+    monkeypatch.setitem(source.__globals__, "row_softmax", kernel)
+    assert tuned(kernel, pins)(PINNED).startswith("pinned")
 
 
 def test_a_folder_of_too_many_pins_is_refused(pins: Path) -> None:

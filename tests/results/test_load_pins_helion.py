@@ -22,6 +22,7 @@ from helitune.objectives.compile_environment import compile_environment
 from helitune.results.fingerprint import fingerprint
 from helitune.results.pin import PIN_FORMAT, Pin, PinnedAcf, pin_text
 from helitune.results.pin_choice import make_pin
+from helitune.results.pin_environment import PTXAS_VARIABLES
 from helitune.results.pin_forms import Place
 from helitune.search.args import parse_args
 
@@ -47,7 +48,7 @@ def with_ptxas(pin: Pin, **fields: str) -> Pin:
 
 
 def measured_on(pin: Pin, name: str) -> Pin:
-    return replace(pin, fingerprint={**pin.fingerprint, "device": {"name": name}})
+    return replace(pin, fingerprint={**pin.fingerprint, "gpu": {"name": name}})
 
 
 @dataclass(frozen=True)
@@ -196,3 +197,48 @@ def test_an_unaltered_one_is_used_without_a_word(
 def test_the_acf_reaches_ptxas(loaded: dict[str, dict[str, Any]]) -> None:
     with_acf, without = loaded["unaltered"]["code"], loaded["without ACF"]["code"]
     assert len(with_acf) == len(without) == 1 and with_acf != without
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("with_ptxas", [True, False])
+def test_on_a_gpu_the_pinned_call_runs_and_is_right(tmp_path: Path, ptxas: Ptxas, with_ptxas: bool) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no NVIDIA GPU here")
+    major, minor = torch.cuda.get_device_capability()
+    if (major, minor) != (9, 0):
+        pytest.skip("the shipped ACFs are for sm_90")
+    kernel_file = Path(shutil.copy(FIXTURES / "row_softmax.py", tmp_path))
+    acf = min(SEEDS.glob("*.acf"))
+    pin = original_pin(tmp_path, kernel_file, acf, fingerprint(ptxas, "sm_90"))
+    pin = measured_on(pin, torch.cuda.get_device_name())
+    place = Place.of(pin, tmp_path / "pins")
+    place.folder.mkdir(parents=True)
+    place.json.write_text(pin_text(pin))
+    assert pin.acf is not None
+    shutil.copy(acf, place.folder / pin.acf.file)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_PTXAS")}
+    if with_ptxas:
+        environment |= dict.fromkeys(PTXAS_VARIABLES, str(ptxas.path))
+    child = subprocess.run(
+        [
+            sys.executable,
+            str(FIXTURES / "serve_on_gpu.py"),
+            str(kernel_file),
+            "row_softmax",
+            str(tmp_path / "pins"),
+        ],
+        capture_output=True,
+        text=True,
+        env=environment | {"TRITON_CACHE_DIR": str(tmp_path / "triton")},
+    )
+    assert child.returncode == 0, child.stderr
+    answer = json.loads(child.stdout.splitlines()[-1])
+    assert all(call["agrees"] for call in answer["calls"])
+    runs = "pinned" if with_ptxas else "own"
+    assert [call["runs"] for call in answer["calls"]] == [runs, runs, "own"]
+    # not pinned is the last shape; without the variables, Triton's own ptxas is not the ACF's
+    (warning,) = answer["warnings"]
+    assert ("not pinned" if with_ptxas else "ptxas 13.3.") in warning
+    assert (answer["calls"][0]["acf"] is not None) == with_ptxas

@@ -48,7 +48,7 @@ def test_it_reads_back_as_the_same_pin(path: Path, pin: Pin) -> None:
 
 def test_it_holds_what_a_reviewer_asks_for(path: Path) -> None:
     fields = json.loads(path.read_text())
-    assert fields["format"] == 1
+    assert fields["format"] == PIN_FORMAT
     assert fields["kernel"]["name"] == "softmax" and fields["kernel"]["file"] == "softmax.py"
     assert fields["acf"]["file"] == f"{fields['acf']['sha256']}.acf"
     assert (fields["acf"]["toolkit"], fields["acf"]["ptxas"]) == ("13.3", "13.3.73")

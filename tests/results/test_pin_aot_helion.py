@@ -49,7 +49,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     helitune(folder, *TUNE)
     lines = next(folder.glob(".helitune/runs/*/trials.jsonl")).read_text().splitlines()
     trial = next(t for t in map(json.loads, lines) if t["outcome"] == "compiled" and t["acf"])
-    out = helitune(folder, "pin", "--aot", "--trial", str(trial["number"]))
+    out = helitune(folder, "pin", "--aot", "--allow", "compiled", "--trial", str(trial["number"]))
     assert "pins/_helion_aot_aot_softmax_cuda_sm90.py, of 1 pin: found by" in out
     assert "HELION_HEURISTIC_DIR=pins" in " ".join(out.split())
     return folder

@@ -28,7 +28,7 @@ def test_no_mutant_breaks_a_reader(tmp_path: Path) -> None:
     base = tmp_path / "root" / "base"
     base.mkdir(parents=True)
     many = replace(pin, acf=None, shapes=(parse_args("f16[8,4]{1,8} 1e-5 None 'text'"), parse_args("f16[8]")))
-    measured = replace(pin, fingerprint={**FINGERPRINT, "device": {"name": "NVIDIA H200"}})
+    measured = replace(pin, fingerprint={**FINGERPRINT, "gpu": {"name": "NVIDIA H200"}})
     for number, one in enumerate((pin, many, measured)):
         (base / f"{number}.json").write_text(pin_text(one))
     (base / f"{ACF_SHA256}.acf").write_bytes(ACF)

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from validation_runs import DEVICE
 
 from helitune.acfs.ptxas import Ptxas
 from helitune.results.pin import read_pin
+from helitune.results.verdict import Numbers, Reason, Status, Verdict
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +41,9 @@ class Workspace:
 
     def helitune(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([HELITUNE, *arguments], cwd=self.folder, capture_output=True, text=True)
+
+    def pin(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.helitune("pin", "--allow", "compiled", *arguments)
 
     @property
     def run(self) -> Path:
@@ -67,7 +72,7 @@ def tuned(folder: Path) -> Workspace:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A tuned and pinned workspace; not to be changed."""
     space = tuned(tmp_path_factory.mktemp("original"))
-    done = space.helitune("pin")
+    done = space.pin()
     assert done.returncode == 0, done.stderr
     return space
 
@@ -164,7 +169,7 @@ def test_it_leaves_nothing_but_the_pin(original: Workspace) -> None:
 
 
 def test_what_it_prints(workspace: Workspace, ptxas: Ptxas) -> None:
-    done = workspace.helitune("pin", "-o", "out")
+    done = workspace.pin("-o", "out")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == f"out/row_softmax/sm_90/{STEM}.json"
@@ -182,7 +187,7 @@ def test_what_it_prints(workspace: Workspace, ptxas: Ptxas) -> None:
 
 def test_the_same_seed_gives_the_same_pin(original: Workspace, tmp_path: Path) -> None:
     again = tuned(tmp_path)
-    done = again.helitune("pin", "--json")
+    done = again.pin("--json")
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((s.folder / PINS / f"{STEM}.json").read_text()) for s in (original, again))
     assert json.loads(done.stdout)["identity"] == first["identity"]
@@ -201,10 +206,10 @@ def test_drift_is_a_negative_verdict_and_leaves_the_older_pin(
         for shape in trial.get("artifacts", []):
             shape[0]["code_sha256"] = "0" * 64
     workspace.write_trials(trials)
-    done = workspace.helitune("pin")
+    done = workspace.pin()
     assert done.returncode == 1 and "drift: it compiles to other code than in the run" in done.stderr
     assert {p.name: p.read_bytes() for p in (workspace.folder / PINS).iterdir()} == before
-    fresh = workspace.helitune("pin", "-o", "fresh", "--json")
+    fresh = workspace.pin("-o", "fresh", "--json")
     assert fresh.returncode == 1 and json.loads(fresh.stdout)["exit_code"] == 1
     assert not (workspace.folder / "fresh").exists()
 
@@ -221,7 +226,7 @@ def test_an_acf_that_changes_nothing_is_not_pinned(workspace: Workspace) -> None
         "score": plain["score"] - 1,
     }
     workspace.write_trials([plain, no_op])
-    done = workspace.helitune("pin", "--json")
+    done = workspace.pin("--json")
     assert done.returncode == 0, done.stderr
     fields = json.loads(done.stdout)
     assert fields["acf"] is None and any("NO_OP" in note for note in fields["notes"])
@@ -231,13 +236,51 @@ def test_an_acf_that_changes_nothing_is_not_pinned(workspace: Workspace) -> None
 
 def test_a_changed_kernel_file_is_refused(workspace: Workspace) -> None:
     workspace.kernel_file.write_text(workspace.kernel_file.read_text() + "\n")
-    done = workspace.helitune("pin")
+    done = workspace.pin()
     assert done.returncode == 2
     assert "has changed since the run" in done.stderr and str(workspace.kernel_file) in done.stderr
     workspace.kernel_file.unlink()
-    done = workspace.helitune("pin")
+    done = workspace.pin()
     assert done.returncode == 2 and str(workspace.kernel_file) in done.stderr
     assert not (workspace.folder / "pins").exists()
+
+
+def test_a_validated_run_is_pinned_for_the_gpu_that_measured_it(workspace: Workspace) -> None:
+    as_measured(workspace, "NVIDIA H199")
+    done = workspace.helitune("pin", "--json")
+    assert done.returncode == 0, done.stderr
+    pin = json.loads(done.stdout)
+    assert (pin["evidence"]["status"], pin["evidence"]["speedup"]) == ("FASTER", 1.25)
+    assert pin["objective"]["pin"]["values"] == [8.0] and pin["objective"]["unit"] == "us"
+    assert pin["fingerprint"]["gpu"] == {"name": "NVIDIA H199", "driver": "580.1"} and not pin["notes"]
+    # the form compares the GPU's name, and was verified: compiled for that GPU, not for its architecture's table
+    assert "NVIDIA H199" in (workspace.folder / PINS / f"{STEM}.py").read_text()
+
+
+def as_measured(workspace: Workspace, gpu: str) -> None:
+    """Make the run one that was measured and validated on a GPU of that name, with one finalist."""
+    best = next(t for t in workspace.trials() if t["outcome"] == "compiled" and t["acf"])
+    verdict = Verdict(
+        Status.FASTER,
+        Reason.ABOVE_FLOOR,
+        "strict",
+        Numbers(speedup=1.25, low=1.24, high=1.26, runs=2, rounds=10),
+    ).to_record()
+    of_trial = {"trial": best["id"], "number": best["number"], "acf": "acf", **verdict}
+    on_shape = {"shape": 0, "ms": 0.008, "base_ms": 0.01, "detail": "", "over_plain": None}
+    run_json = workspace.run / "run.json"
+    fields = json.loads(run_json.read_text())
+    fields |= {
+        "evidence": "measured",
+        "device": {**DEVICE, "name": gpu},
+        "verdicts": [of_trial | on_shape],
+        "validation": {
+            **{"when": "2026-12-01T10:15:00+0000", "gate": "strict", "number": 1, "runs": 2, "floor": {}},
+            **{"shapes": ["f16[1024,2560]"], "calibration": None, "whole": [of_trial | {"over_plain": []}]},
+        },
+    }
+    fields["fingerprint"]["gpu"] = {"name": gpu, "driver": "580.1"}
+    run_json.write_text(json.dumps(fields))
 
 
 def test_an_unfinished_run_is_pinned_and_says_so(workspace: Workspace) -> None:
@@ -245,7 +288,7 @@ def test_an_unfinished_run_is_pinned_and_says_so(workspace: Workspace) -> None:
     (workspace.run / "run.json").write_text(json.dumps(fields | {"status": "interrupted"}))
     with (workspace.run / "trials.jsonl").open("a") as trials:
         trials.write('{"format": 1, "number": 99, "id')  # a line that a kill left half written
-    done = workspace.helitune("pin")
+    done = workspace.pin()
     assert done.returncode == 0, done.stderr
     assert "the run is not finished (interrupted)" in done.stdout
 
@@ -257,7 +300,7 @@ def test_another_ptxas_is_drift_not_a_traceback(workspace: Workspace, tmp_path: 
         "*) echo 'ptxas fatal: Invalid compiler controls file' >&2; exit 255;;\nesac\n"
     )
     refusing.chmod(0o755)
-    done = workspace.helitune("pin", "--ptxas", str(refusing))
+    done = workspace.pin("--ptxas", str(refusing))
     assert done.returncode == 1, done.stderr
     assert "drift: it does not compile" in done.stderr and "Traceback" not in done.stderr
     assert "changed since the run: ptxas.sha256" in done.stderr
