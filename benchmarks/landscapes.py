@@ -15,14 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
+from kernel_models import Invalid, KernelModel, matmul_kernel, row_kernel, unit
+
 from helitune.acfs.acf import Acf
 from helitune.objectives.replay import replay_evaluate
 from helitune.objectives.replay_records import MeasuredPoint
 from helitune.objectives.replay_table import ReplayTable
 from helitune.search.space import Genome, JointSpace
 from helitune.search.strategies.contract import Evaluate
-
-from kernel_models import Invalid, KernelModel, matmul_kernel, row_kernel, unit
 
 RESTARTS = 40
 

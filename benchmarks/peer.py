@@ -8,7 +8,7 @@ For each kernel two commands, each with caches of its own, the order changing fr
 Ratios are times over the kernel's own config's, measured in the same run as what they stand for: below 1 is faster.
 Seconds are those of the searches: kernel.autotune alone, and the age of our run. Neither counts imports, nor making
 inputs; ours counts its baselines. A ratio at a moment of a search is one reading of its best; finals are measured
-anew. The last column is the verdict: both winners, head to head in one process.
+anew. With --head-to-head the last column is the verdict: both winners, in turn in one process.
 """
 
 from __future__ import annotations
@@ -22,14 +22,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from head_to_head import ratio_of_winners
 from peer_cases import CASES, Case, bytes_moved
 
+from helitune.results.request import TuneRequest
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
-HELITUNE = Path(sys.executable).with_name("helitune")
+HELITUNE = [sys.executable, "-P", "-c", "from helitune.cli.main import run; run()"]
+"""The command, also where the package is on PYTHONPATH without its script."""
+
 MOST_CANDIDATES = "100000"
 NEGATIVE = 1
 """The exit code of a run that found nothing better: a result like any other here."""
@@ -116,6 +121,11 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--acf-pack", default="h200-seed", help="for both; '' for none")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--head-to-head",
+        action="store_true",
+        help="time both winners beside each other too: half a minute each",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE.json")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the runs there")
     asked = parser.parse_args()
@@ -144,7 +154,7 @@ def _compared(case: Case, asked: argparse.Namespace, scratch: Path, *, helion_fi
             runs[who] = _run(
                 command(case, asked, options[who]), scratch / case.name / who, scratch / "limits"
             )
-        ratio = head_to_head(case, runs["ours"], runs["helion"], scratch / case.name, asked.device)
+        ratio = head_to_head(runs["ours"], runs["helion"], asked.device) if asked.head_to_head else None
         return row(case, runs["ours"], runs["helion"], ratio, scratch / "limits", helion_first=helion_first)
     except Failed as error:
         return Row(case.name, case.args, helion_first, error=str(error))
@@ -152,7 +162,7 @@ def _compared(case: Case, asked: argparse.Namespace, scratch: Path, *, helion_fi
 
 def command(case: Case, asked: argparse.Namespace, options: Sequence[str]) -> list[str]:
     """The command line of one search."""
-    chosen = [str(HELITUNE), "tune", str(EXAMPLES / f"{case.example}.py"), "--args", case.args, *options]
+    chosen = [*HELITUNE, "tune", str(EXAMPLES / f"{case.example}.py"), "--args", case.args, *options]
     chosen += ["--seed", str(asked.seed), "--json"]
     chosen += ["--acf-pack", asked.acf_pack] if asked.acf_pack else []
     return chosen + (["--device", asked.device] if asked.device else [])
@@ -258,13 +268,16 @@ def share_of_limit(case: Case, ms: float | None, limits: Path) -> float | None:
     return limit_share(ms, bytes_moved(case), FlopCount(case.flops), machine).share
 
 
-def head_to_head(case: Case, ours: Run, theirs: Run, folder: Path, device: str | None) -> float | None:
-    """The time of our winner over that of Helion's, both measured in turn in one process; None: not measured.
+def head_to_head(ours: Run, theirs: Run, device: str | None) -> float | None:
+    """The time of our winner over that of Helion's, both built anew and measured in turn in one process.
 
-    The winners are `ours.answer["best"]` and `winner_of_helion(theirs)`: each has "config" and "acf". Their ratios
-    to the own config come from two runs, and do not stand side by side.
+    None where one of them does not run there. Their ratios to the own config come from two runs, and do not stand
+    side by side as these do.
     """
-    return None
+    request = TuneRequest.from_json(ours.record["request"])
+    return ratio_of_winners(
+        replace(request, device=device or "auto"), ours.answer["best"], winner_of_helion(theirs)
+    )
 
 
 HEADING = (

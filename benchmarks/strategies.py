@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from landscapes import Landscape, Recorded, made_up
+
 from helitune.objectives.replay_table import read_table
 from helitune.search.space import Genome
 from helitune.search.strategies.contract import SearchEnded
 from helitune.search.strategies.registry import STRATEGIES, find_strategy
-
-from landscapes import Landscape, Recorded, made_up
 
 CHECKPOINTS = (20, 50, 100, 200, 400, 700, 1000, 2000)
 INSTANCES = 5
@@ -107,7 +107,9 @@ def regrets(
     return {name: [[score / optimum - 1 for score in one] for one in runs] for name, runs in picked.items()}
 
 
-def _instance(strategies: Sequence[str], seeds: int, checkpoints: Sequence[int], job: tuple[str, int]) -> Picked:
+def _instance(
+    strategies: Sequence[str], seeds: int, checkpoints: Sequence[int], job: tuple[str, int]
+) -> Picked:
     """Regrets on one made-up landscape and instance; `job` names them."""
     name, instance = job
     landscape = next(one for one in made_up(instance) if one.name == name)
@@ -128,7 +130,9 @@ def report(title: str, picked: Picked, checkpoints: Sequence[int]) -> str:
 
 
 def _cell(values: Sequence[float]) -> str:
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    low, middle, high = (
+        statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    )
     return f"{middle:.1%} ({low * 100:.1f}-{high * 100:.1f})"
 
 

@@ -65,7 +65,7 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     text = STAND_IN.replace("LIMITS}", f"{json.dumps(LIMITS.to_json())}}}")
     script.write_text(f"#!{sys.executable}\n{text}")
     script.chmod(0o755)
-    monkeypatch.setattr(peer, "HELITUNE", script)
+    monkeypatch.setattr(peer, "HELITUNE", [str(script)])
     monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
     return peer
 
