@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # the main job on an example with the shipped pack, from a kernel file to a pin
 demo: $(VENV)/.installed
 	$(BIN)/helitune tune examples/softmax.py --acf-pack h200-seed --budget 60 --seed 1
-	$(BIN)/helitune pin -o pins/
+	$(BIN)/helitune pin -o pins/ --allow compiled
 
 # everything that needs no GPU
 test: $(VENV)/.installed-dev lint

@@ -18,6 +18,7 @@ from typing import Protocol
 from kernel_models import Invalid, KernelModel, matmul_kernel, row_kernel, unit
 
 from helitune.acfs.acf import Acf
+from helitune.objectives.outcomes import Failed
 from helitune.objectives.replay import replay_evaluate
 from helitune.objectives.replay_records import MeasuredPoint
 from helitune.objectives.replay_table import ReplayTable
@@ -78,8 +79,8 @@ class Recorded:
         return min(true for genome in self._table.genomes if (true := self.truth(genome)) is not None)
 
     def identity(self, genome: Genome) -> Genome | None:
-        point = self._table.point(genome)
-        return None if point.config is None else point.genome
+        invalid = isinstance(self._table.config(genome), Failed)
+        return None if invalid else self._table.point(genome).genome
 
     def truth(self, genome: Genome) -> float | None:
         point = self._table.point(genome)

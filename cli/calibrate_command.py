@@ -139,7 +139,7 @@ def kernels_request(
         force=False,
         settings=(),
         strategy="grid",
-        objective="time",
+        objective="auto",
         budget=0,
         time_s=None,
         seed=seed,

@@ -19,7 +19,7 @@ from helitune.acfs.ptxas import find_ptxas
 from helitune.objectives.device import Device, find_device
 from helitune.results.check_history import append_history, read_history
 from helitune.results.check_pin import Calibrate, check_pin
-from helitune.results.check_request import CheckSetting
+from helitune.results.check_request import CheckSetting, settings_for
 from helitune.results.check_source import KernelFiles
 from helitune.results.checked import Checked
 from helitune.results.fingerprint import fingerprint
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 def check(
     pins: Annotated[
-        list[Path], typer.Argument(metavar="PINS...", help="Folders of helitune pin -o, or pins' JSON files.")
+        list[Path], typer.Argument(metavar="PINS", help="Folders of helitune pin -o, or pins' JSON files.")
     ],
     drift: Annotated[
         bool, typer.Option("--drift", help="Recompile and compare only; the default without a GPU.")
@@ -190,9 +190,12 @@ def _checked(
     with tempfile.TemporaryDirectory(prefix="helitune-check-", ignore_cleanup_errors=True) as folder:
         try:
             with _clocks_held(how):
+                each = (
+                    settings_for(files, how) if isinstance(how, CheckSetting) else dict.fromkeys(files, how)
+                )
                 for number, file in enumerate(files, start=1):
                     tell(f"pin {number} of {len(files)}: {file}")
-                    done.append(check_pin(file, how, sources, _calibrate(Path(folder), tell), tell))
+                    done.append(check_pin(file, each[file], sources, _calibrate(Path(folder), tell), tell))
         except KeyboardInterrupt:
             pass  # the report says how far it came
     return CheckReport(

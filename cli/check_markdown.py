@@ -36,11 +36,10 @@ def sign(one: Checked) -> str:
 def _table(report: CheckReport) -> list[str]:
     headings, *rows = report.rows()
     signs = {one.result: sign(one) for one in report.checked}
-    place = headings.index("result")
-    for row in rows:
-        row[place] = f"{signs[Result(row[place])]} {row[place]}"
-    lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in (headings, *rows)]
-    return [lines[0], "|" + "---|" * len(headings), *lines[1:]]
+    lines = [_row(headings), "|" + "---|" * len(headings)]
+    for name, result, *cells in rows:
+        lines.append(_row([_code(name), f"{signs[Result(result)]} {result}", *map(_plain, cells)]))
+    return lines
 
 
 def _details(one: Checked) -> list[str]:
@@ -56,7 +55,7 @@ def _details(one: Checked) -> list[str]:
         for shape, times in zip(one.shapes, one.times.shapes, strict=True):
             lines += [
                 "",
-                f"`{shape}` beside the kernel's own config:",
+                f"{_code(shape)} beside the kernel's own config:",
                 "",
                 *_explained(explain(times.over_own)),
             ]
@@ -74,8 +73,13 @@ def _explained(decisions: list[str]) -> list[str]:
     return [f"- {_plain(decision)}" for decision in decisions]
 
 
-def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|")
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _code(text: str) -> str:
+    """Text as it is, in the font of code."""
+    return "`" + " ".join(text.split()).replace("`", "'") + "`"
 
 
 def _plain(text: str) -> str:

@@ -30,7 +30,7 @@ OFFSET_SD = 0.002
 
 def drawn_ratios(point: MeasuredPoint, seed: int) -> tuple[float, ...]:
     """The rounds that the run of `seed` would see of the point's code."""
-    code = point.code or f"{point.genome}"
+    code = " ".join(point.code) or str(point.genome)
     source = random.Random(f"{seed}/{code}")
     offset = math.exp(source.gauss(0, OFFSET_SD))
     return tuple(ratio * offset for ratio in source.choices(point.ratios, k=len(point.ratios)))
@@ -59,11 +59,12 @@ class ReplayEvaluator:
     def __init__(self, table: ReplayTable, seed: int) -> None:
         self._table = table
         self._seed = seed
-        self._by_candidate = {
-            (canonical(point.config), point.acf_sha256): point
-            for point in map(table.point, table.genomes)
-            if point.config is not None
-        }
+        self._by_candidate: dict[tuple[str, str], MeasuredPoint | FailedPoint] = {}
+        for genome in table.genomes:
+            config = table.config(genome)
+            if not isinstance(config, Failed):
+                sha256 = table.space.acfs[genome[-1]].sha256
+                self._by_candidate.setdefault((canonical(config), sha256), table.point(genome))
 
     def normalise(self, rows: Sequence[Sequence[Value]]) -> list[dict[str, Any] | Failed]:
         """The recorded config of each row of slot values, or an invalid_config failure."""
@@ -84,11 +85,8 @@ class ReplayEvaluator:
         genome = self._table.space.encode(row)
         if genome is None:
             return Failed("invalid_config", "the recorded table does not hold this config")
-        point = self._table.point(genome)
-        if isinstance(point, FailedPoint) and point.config is None:
-            return point.failed
-        assert point.config is not None
-        return dict(point.config)
+        config = self._table.config(genome)
+        return config if isinstance(config, Failed) else dict(config)
 
 
 def _measured(point: MeasuredPoint, seed: int) -> Measured:
@@ -96,7 +94,12 @@ def _measured(point: MeasuredPoint, seed: int) -> Measured:
     ms = statistics.median(ratios) * point.base_ms
     shape = ShapeTimes(ms=ms, base_ms=point.base_ms, ratios=ratios)
     model = point.features.get("issue_slots", 0.0)
-    compiled = Compiled(score=model, tie_breaker=0.0, values=(model,), artifacts=((_artifact(point),),))
+    compiled = Compiled(
+        score=model,
+        tie_breaker=point.features.get("tie_breaker", 0.0),
+        values=(model,),
+        artifacts=((_artifact(point),),),
+    )
     return Measured.of(compiled, (shape,), max_rel_error=0.0)
 
 
@@ -104,16 +107,16 @@ def _artifact(point: MeasuredPoint) -> Artifact:
     def known(feature: str) -> int:
         return int(point.features.get(feature, 0))
 
-    name = point.code or hashlib.sha256(f"{canonical(point.config)}\0{point.acf_sha256}".encode()).hexdigest()
+    named = " ".join(point.code) or f"{canonical(point.config)}\0{point.acf_sha256}"
     return Artifact(
         ptx_sha256="",
-        code_sha256=name,
+        code_sha256=hashlib.sha256(named.encode()).hexdigest(),
         registers=known("registers"),
         stack_bytes=0,
         spill_store_bytes=known("spill_bytes"),
         spill_load_bytes=0,
         shared_bytes=known("shared_bytes"),
-        instructions=known("instructions"),
+        instructions=known("code_instructions"),
         num_warps=known("num_warps"),
         grid=(),
         histogram=(),

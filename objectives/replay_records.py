@@ -26,15 +26,13 @@ from .json_fields import (
 )
 from .outcomes import STAGES, Failed
 
-LEAST_ROUNDS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
     """A point that ran: `ratios` are its time over the own config's, one a round; `base_ms` is the own config's.
 
     `features` are numbers about its code (registers, spill_bytes, issue_slots, …) that are known without a GPU.
-    `code` names its machine code, "" where that was not recorded.
+    `code` names the machine code of its launches, empty where that was not recorded.
     """
 
     genome: Genome
@@ -43,7 +41,7 @@ class MeasuredPoint:
     ratios: tuple[float, ...]
     base_ms: float
     features: Mapping[str, float] = field(default_factory=dict)
-    code: str = ""
+    code: tuple[str, ...] = ()
 
     @property
     def true_score(self) -> float:
@@ -60,24 +58,21 @@ class MeasuredPoint:
             "ratios": list(self.ratios),
             "base_ms": self.base_ms,
             "features": dict(self.features),
-            **({"code": self.code} if self.code else {}),
+            **({"code": list(self.code)} if self.code else {}),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class FailedPoint:
-    """A point that failed; `config` is None where there is no such config."""
+    """A point that failed."""
 
     genome: Genome
-    config: Mapping[str, Any] | None
-    acf_sha256: str
     failed: Failed
 
     def to_json(self) -> dict[str, Any]:
         """This point in JSON's types."""
-        known = {} if self.config is None else {"config": dict(self.config), "acf_sha256": self.acf_sha256}
         outcome = {"outcome": "failed", "stage": self.failed.stage, "message": self.failed.message}
-        return {"genome": list(self.genome), **known, **outcome}
+        return {"genome": list(self.genome), **outcome}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +92,15 @@ Point = MeasuredPoint | FailedPoint | SamePoint
 
 @dataclass(frozen=True)
 class TableHeader:
-    """What was recorded, on what, and the space that it covers; `baselines` are genomes by name."""
+    """What was recorded, on what, and the space that it covers; `baselines` are genomes by name.
+
+    `shapes` and `versions` are kept as they stand in the file.
+    """
 
     kernel: str
-    shapes: tuple[str, ...]
+    shapes: tuple[Any, ...]
     gpu: str
-    versions: Mapping[str, str]
+    versions: Mapping[str, Any]
     date: str
     dimensions: tuple[Dimension, ...]
     acfs: tuple[Acf, ...]
@@ -142,9 +140,9 @@ class TableHeader:
         """The header that `to_json` gave; ValueError with what is missing or of another type."""
         header = cls(
             kernel=text(fields, "kernel"),
-            shapes=texts(fields, "shapes"),
+            shapes=tuple(items(fields, "shapes")),
             gpu=text(fields, "gpu"),
-            versions={name: text(fields["versions"], name) for name in mapping(fields, "versions")},
+            versions=mapping(fields, "versions"),
             date=text(fields, "date"),
             dimensions=tuple(map(_dimension, items(fields, "dimensions"))),
             acfs=tuple(map(_acf, items(fields, "acfs"))),
@@ -168,36 +166,32 @@ class TableHeader:
         outcome = text(fields, "outcome")
         if outcome not in ("measured", "failed"):
             raise ValueError(f"outcome: {outcome!r} is neither 'measured' nor 'failed'")
-        return self._measured(genome, fields) if outcome == "measured" else self._failed(genome, fields)
+        return self._measured(genome, fields) if outcome == "measured" else _failed(genome, fields)
 
     def _measured(self, genome: Genome, fields: dict[str, Any]) -> MeasuredPoint:
         ratios, base_ms = numbers(fields, "ratios"), number(fields, "base_ms")
-        if len(ratios) < LEAST_ROUNDS or min(ratios) <= 0 or base_ms <= 0:
-            raise ValueError(f"ratios, base_ms: not {LEAST_ROUNDS} ratios or more and a time, all above 0")
+        if not ratios or min(ratios) <= 0 or base_ms <= 0:
+            raise ValueError("ratios, base_ms: not one or more ratios and a time, all above 0")
+        acf_sha256 = text(fields, "acf_sha256")
+        if acf_sha256 != self.space.acfs[genome[-1]].sha256:
+            raise ValueError(f"acf_sha256: {acf_sha256!r} is not the ACF that the genome names")
         features = {name: finite(value, name) for name, value in mapping(fields, "features").items()}
         return MeasuredPoint(
             genome=genome,
             config=mapping(fields, "config"),
-            acf_sha256=self._acf_of(genome, fields),
+            acf_sha256=acf_sha256,
             ratios=ratios,
             base_ms=base_ms,
             features=features,
-            code=text(fields, "code") if "code" in fields else "",
+            code=texts(fields, "code") if "code" in fields else (),
         )
 
-    def _failed(self, genome: Genome, fields: dict[str, Any]) -> FailedPoint:
-        failed = Failed(text(fields, "stage"), text(fields, "message"))
-        if failed.stage not in STAGES:
-            raise ValueError(f"stage: {failed.stage!r} is none of {', '.join(STAGES)}")
-        if failed.stage == "invalid_config":
-            return FailedPoint(genome, None, "", failed)
-        return FailedPoint(genome, mapping(fields, "config"), self._acf_of(genome, fields), failed)
 
-    def _acf_of(self, genome: Genome, fields: dict[str, Any]) -> str:
-        found = text(fields, "acf_sha256")
-        if found != self.space.acfs[genome[-1]].sha256:
-            raise ValueError(f"acf_sha256: {found!r} is not the ACF that the genome names")
-        return found
+def _failed(genome: Genome, fields: dict[str, Any]) -> FailedPoint:
+    failed = Failed(text(fields, "stage"), text(fields, "message"))
+    if failed.stage not in STAGES:
+        raise ValueError(f"stage: {failed.stage!r} is none of {', '.join(STAGES)}")
+    return FailedPoint(genome, failed)
 
 
 def _dimension(fields: Any) -> Dimension:

@@ -4,9 +4,9 @@ A table is a gzipped file of JSON lines, NAME.jsonl.gz. Format 1 (first version)
 
     format      1
     kernel      its name
-    shapes      the arguments of each call, in the notation of --args
+    shapes      the arguments of each call, as run.json has them
     gpu         the GPU's name
-    versions    {package or tool: version}
+    versions    what else the times depend on, as run.json's fingerprint
     date        when it was recorded, as 2026-12-01
     dimensions  {key, index, slots, values} of each axis, as search/space.py has them
     acfs        {name, sha256, arch, toolkit} of each ACF; "no ACF" comes first in every space and is not listed
@@ -14,12 +14,13 @@ A table is a gzipped file of JSON lines, NAME.jsonl.gz. Format 1 (first version)
 
 and one line a point, with its `genome` (one index a dimension, the ACF's last; 0 is none) and one of
 
-    config, acf_sha256 ("" for none), outcome "measured", ratios, base_ms, features, code (where known)
-    config, acf_sha256, outcome "failed", stage, message; without config and acf_sha256 at "invalid_config"
+    outcome "measured", config, acf_sha256 ("" for none), ratios, base_ms, features, code (where known)
+    outcome "failed", stage, message
     same_as     the genome of the point whose normalised config, and ACF, it has
 
-`ratios` are the point's time over the own config's, one a round, at least three. Points of one `code` ran the same
-machine code. A table holds all points of its space. A reader takes every format up to its own.
+`ratios` are the point's time over the own config's, one a round: three or more, but one for the own config itself
+and for what was far too slow to be timed again. Points of one `code` ran the same machine code. A table holds all
+points of its space. A reader takes every format up to its own, and passes over keys that it does not know.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import gzip
 import itertools
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from helitune.search.candidate import canonical
 from helitune.search.space import Genome
 
 from .json_fields import integer
+from .outcomes import Failed
 from .replay_records import FailedPoint, MeasuredPoint, Point, SamePoint, TableHeader
 
 TABLE_FORMAT = 1
@@ -51,6 +53,7 @@ class ReplayTable:
         self.header = header
         self.space = header.space
         self._points = points
+        self._configs = {g[:-1]: p.config for g, p in points.items() if isinstance(p, MeasuredPoint)}
 
     @property
     def genomes(self) -> Iterable[Genome]:
@@ -64,6 +67,17 @@ class ReplayTable:
             point = self._points[point.same_as]
         assert not isinstance(point, SamePoint)  # the reader refuses chains
         return point
+
+    def config(self, genome: Genome) -> Mapping[str, Any] | Failed:
+        """The normalised config of `genome`, or why there is none.
+
+        A config that failed with every ACF and without was recorded as failures alone: it is named by its values.
+        """
+        point = self.point(genome)
+        if isinstance(point, FailedPoint) and point.failed.stage == "invalid_config":
+            return point.failed
+        axes = {d.label: list(d.values[i]) for d, i in zip(self.space.dimensions, genome, strict=False)}
+        return self._configs.get(point.genome[:-1], axes)
 
 
 def read_table(path: Path) -> ReplayTable:
@@ -110,7 +124,7 @@ def _add(points: dict[Genome, Point], candidates: dict[tuple[str, str], Genome],
     if isinstance(point, SamePoint):
         if not isinstance(points.get(point.same_as), MeasuredPoint | FailedPoint):
             raise ValueError(f"same_as: {list(point.same_as)} is no point of its own above this line")
-    elif point.config is not None:
+    elif isinstance(point, MeasuredPoint):
         candidate = (canonical(point.config), point.acf_sha256)
         earlier = candidates.setdefault(candidate, point.genome)
         if earlier != point.genome:

@@ -33,8 +33,8 @@ from .validate_run import Plan, contestant, validate
 from .validation_evidence import median_ms
 from .validation_file import FILE, ValidationFile
 from .validation_plan import fresh_sessions
-from .validation_record import Head, Validation
 from .validation_record import OWN as OWN_ARM
+from .validation_record import Head, Validation
 from .validation_verdict import Finding
 from .verdict import Verdict
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from helitune.acfs.acf import NO_ACF, Acf
+from helitune.acfs.errors import UserError
 from helitune.acfs.paths import cache_root
 from helitune.acfs.ptxas import Ptxas
 from helitune.acfs.store import AcfStore
@@ -15,7 +17,7 @@ from helitune.objectives.device import Device
 from helitune.objectives.targets import Target, find_target
 from helitune.search.args import format_shape
 
-from .pin import Pin
+from .pin import Pin, read_pin
 from .request import TuneRequest
 from .session import Tools
 from .thresholds import STRICT, Thresholds
@@ -31,7 +33,8 @@ class CheckSetting:
     """How every pin of a check is treated.
 
     `device` is the GPU that pins are measured on, None where they are only recompiled. `timing` and `cache` are as
-    in TuneRequest, None for what the pin was validated with. `update` says to rewrite pins that pass.
+    in TuneRequest, None for what the pin was validated with. `update` says to rewrite pins that pass. `elsewhere`
+    names the architecture of a GPU that is here, but not the pin's.
     """
 
     ptxas: Ptxas
@@ -43,10 +46,33 @@ class CheckSetting:
     update: bool = False
     seed: int = 0
     jobs: int = 2
+    elsewhere: str = ""
 
     def target(self, pin: Pin) -> Target:
         """What the pin is compiled for: the GPU here, else the product that stands for its architecture."""
         return self.device.target() if self.device is not None else find_target(pin.gpu)
+
+
+def settings_for(paths: Sequence[Path], how: CheckSetting) -> dict[Path, CheckSetting]:
+    """How each pin is treated: those of another architecture than this GPU's are only recompiled.
+
+    Where none is of this GPU's, all are treated as `how` says, and none will fit: a check that measured nothing
+    would pass for one that did.
+    """
+    device = how.device
+    gpus = {path: _gpu_of(path) for path in paths}
+    if device is None or device.arch not in gpus.values():
+        return dict.fromkeys(paths, how)
+    recompiled = replace(how, device=None, elsewhere=device.arch)
+    return {path: recompiled if gpu not in ("", device.arch) else how for path, gpu in gpus.items()}
+
+
+def _gpu_of(path: Path) -> str:
+    """The architecture of the pin in a file, empty where it cannot be read: the check will say why."""
+    try:
+        return read_pin(path).gpu
+    except UserError:
+        return ""
 
 
 def request_of(pin: Pin, source: Path, how: CheckSetting) -> TuneRequest:

@@ -51,12 +51,6 @@ class Times:
     failed: Failed | None = None
 
     @property
-    def floor(self) -> float | None:
-        """The A/A floor of the machine and of these runs, a log ratio: less is not told apart. None if unknown."""
-        deltas = [delta for shape in self.shapes if (delta := shape.over_own.numbers.delta) is not None]
-        return max(deltas, default=None)
-
-    @property
     def slower_than(self) -> str:
         """Which baseline the pin is slower than on some shape; empty for none."""
         if any(shape.over_own.status is Status.SLOWER for shape in self.shapes):

@@ -77,7 +77,7 @@ def updated(
             verdict=dict(times.evidence),
             objective=_times(made, times),
         )
-    if replace(fresh, notes=pin.notes) == pin:
+    if replace(fresh, notes=pin.notes, check=pin.check) == pin:
         return None
     _write(path, fresh, request, acf, how)
     return fresh

@@ -52,7 +52,8 @@ def agreed(pin: Pin) -> str:
     more = len(check.shapes) - _SHAPES_NAMED
     named = replace(check, shapes=check.shapes[:_SHAPES_NAMED], factors=check.factors[:_SHAPES_NAMED])
     shapes = named.shown_shapes + (f" and {more} more" if more > 0 else "")
-    return f"the source's outputs, in Helion's interpreter, agree {against} on {shapes}"
+    where = "on the GPU" if check.evidence == "gpu" else "in Helion's interpreter"
+    return f"the source's outputs, {where}, agree {against} on {shapes}"
 
 
 def _verified(pin: Pin) -> str:

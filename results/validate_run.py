@@ -69,12 +69,14 @@ def run_seeds(head: Head) -> list[int]:
 
 
 def contestant(trial: Trial) -> Contestant:
-    """A trial as the record names it."""
+    """A trial as the record names it: its code is equal to another's where it does the same, on the host too."""
     assert trial.compiled is not None
-    code = tuple(
-        " ".join(f"{one.code_sha256}:{'x'.join(map(str, one.grid))}" for one in shape)
+    launches = [
+        [f"{one.code_sha256}:{'x'.join(map(str, one.grid))}" for one in shape]
         for shape in trial.compiled.artifacts
-    )
+    ]
+    host = trial.compiled.host or ("",) * len(launches)
+    code = tuple(" ".join([*each, work]).strip() for each, work in zip(launches, host, strict=True))
     return Contestant(trial.id, trial.number, trial.acf_name, code)
 
 

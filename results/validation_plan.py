@@ -65,7 +65,7 @@ def chosen_trials(run: RunDirectory, named: Sequence[Trial]) -> tuple[Trial, Tri
     found = list(named) or _ranked(standing if finals else finalists(trials), own)[:MOST_FINALISTS]
     _require_measured(found, own)
     plain = rank(standing).without_acf
-    if plain is None or plain.compiled is None or plain.compiled.code == own.compiled.code:
+    if plain is None or plain.compiled is None or plain.compiled.identity == own.compiled.identity:
         plain = None
     elif plain.id not in {trial.id for trial in found}:
         found = [*found[: MOST_FINALISTS - 1], plain] if not named else [*found, plain]
@@ -81,8 +81,8 @@ def chosen_trials(run: RunDirectory, named: Sequence[Trial]) -> tuple[Trial, Tri
 def _ranked(trials: Sequence[Trial], own: Trial) -> list[Trial]:
     """Measured trials of other code than the own config's, best first."""
     assert own.compiled is not None
-    code = own.compiled.code
-    measured = [t for t in trials if t.measured and t.compiled and t.compiled.code != code]
+    known = own.compiled.identity
+    measured = [t for t in trials if t.measured and t.compiled and t.compiled.identity != known]
     return sorted(measured, key=lambda trial: trial.rank)
 
 

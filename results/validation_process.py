@@ -12,7 +12,7 @@ from helitune.acfs.errors import InputError, MachineError, NegativeVerdict
 from helitune.objectives.arm_times import ArmRound, Standing
 from helitune.objectives.build import Build
 from helitune.objectives.gpu_process import GpuProcess
-from helitune.objectives.outcomes import Failed
+from helitune.objectives.outcomes import Compiled, Failed
 from helitune.objectives.times import Race, Tried
 
 from .session import Session
@@ -94,7 +94,7 @@ class RunProcess:
             outcome = outcomes[trial.id]
             if isinstance(outcome, Failed):
                 failed[trial.id] = outcome
-            elif trial.compiled is None or outcome.code != trial.compiled.code:
+            elif trial.compiled is None or not _same(outcome, trial.compiled):
                 failed[trial.id] = Failed("drift", "compiled anew it is other code than was tuned")
             else:
                 builds[trial.id] = session.compiled.build(candidates[trial.id])
@@ -134,6 +134,11 @@ class RunProcess:
         self._standing = self._gpu.ask("stand_arms", {name: builds[name] for name in names})
         standing = tuple(one.to_json() for one in self._standing)
         return replace(begun, pads_bytes=tuple(pads), built=tuple(names), standing=standing)
+
+
+def _same(made: Compiled, tuned: Compiled) -> bool:
+    """Whether a trial compiled anew does what was tuned; older records do not say what the host does."""
+    return made.code == tuned.code and (not tuned.host or made.host == tuned.host)
 
 
 def _own_failed(failed: Failed, session: Session) -> InputError | NegativeVerdict | MachineError:

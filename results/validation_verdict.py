@@ -117,7 +117,9 @@ def _strict(validation: Validation, by: Thresholds) -> dict[Key, Verdict]:
         # all stay in the family, also those that are settled: leaving them out would loosen the level
         family: dict[Key, Evidence] = {}
         for trial, pairing in pairings.items():
-            each = [evidence(validation, pairing, shape, rounds=rounds) for shape in shapes]
+            each = [
+                evidence(validation, pairing, shape, rounds=rounds, least=by.min_samples) for shape in shapes
+            ]
             family |= {(trial, shape): one for shape, one in zip(shapes, each, strict=True)}
             if len(each) > 1:
                 family[trial, None] = geometric(each)
@@ -147,7 +149,7 @@ def _over_plain(validation: Validation, by: Thresholds) -> dict[str, tuple[Verdi
     found: dict[str, tuple[Verdict, ...]] = {}
     for look in sorted(set(looks.values())):
         family = [
-            evidence(validation, pairing, shape, rounds=by.looks[look])
+            evidence(validation, pairing, shape, rounds=by.looks[look], least=by.min_samples)
             for pairing in pairings.values()
             for shape in shapes
         ]

@@ -19,6 +19,7 @@ HEAVY = ("torch", "triton", "helion")
 NEVER_IN_THE_MAIN_PROCESS = (*HEAVY, "compileiq", "ray", "pandas", "scipy")
 MAIN_PROCESS_MODULES = (
     "cli.main",
+    "cli.app",
     "cli.pipeline",
     "results.session",
     "results.ledger",

@@ -74,7 +74,7 @@ def test_what_was_tuned_is_validated_and_pinned(folder: Folder) -> None:
     assert runs[0]["pads_bytes"] != runs[1]["pads_bytes"] and {line["run"] for line in rounds} == {1, 2}
     for line in rounds:
         assert {"own", "own again"} <= set(line["samples_ms"]) == set(line["order"])
-        assert all(len(samples) == 10 for samples in line["samples_ms"].values())
+        assert all(len(samples) in (6, 10) for samples in line["samples_ms"].values())
 
     again, from_file, _ = folder.helitune("validate", "--from-file", str(folder.run / "validation.jsonl"))
     assert again == 0 and from_file["verdicts"] == validated["verdicts"]

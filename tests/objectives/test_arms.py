@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch")
+import torch
 
 from helitune.objectives.arm_times import (
     FEWER_SAMPLES,
@@ -17,7 +17,9 @@ from helitune.objectives.arm_times import (
     launches_for,
     samples_for,
 )
+from helitune.objectives.gpu import arms, host
 from helitune.objectives.gpu.arms import mirrored, pad_sizes
+from helitune.objectives.gpu.nvml import Sensors
 
 
 class Clock:
@@ -60,8 +62,8 @@ class Block:
 
 def test_each_arm_has_two_turns_mirrored_and_restored_before_each() -> None:
     clock = Clock()
-    arms = {name: Block(clock, name, ms) for name, ms in (("own", 0.3), ("again", 0.3), ("x", 0.2))}
-    times = mirrored(arms, ["x", "own", "again"], 5, lambda: clock.log.append("restore"))
+    three = {name: Block(clock, name, ms) for name, ms in (("own", 0.3), ("again", 0.3), ("x", 0.2))}
+    times = mirrored(three, ["x", "own", "again"], 5, lambda: clock.log.append("restore"))
     turns = ["x 5", "own 5", "again 5", "again 5", "own 5", "x 5"]
     assert clock.log == ["restore", "x 1", *(entry for turn in turns for entry in ("restore", turn))]
     assert clock.synchronized == [clock.now_ms]
@@ -71,8 +73,8 @@ def test_each_arm_has_two_turns_mirrored_and_restored_before_each() -> None:
 
 def test_a_linear_drift_is_the_same_for_all_arms() -> None:
     clock = Clock()
-    arms = {name: Block(clock, name, 0.3, drift=1e-5) for name in "abcd"}
-    times = mirrored(arms, list("abcd"), 5, lambda: None)
+    four = {name: Block(clock, name, 0.3, drift=1e-5) for name in "abcd"}
+    times = mirrored(four, list("abcd"), 5, lambda: None)
     means = [sum(samples) / len(samples) for samples in times.values()]
     one_turn = [sum(samples[:5]) / 5 for samples in times.values()]
     assert max(one_turn) / min(one_turn) > 1.0005
@@ -100,6 +102,79 @@ def test_long_samples_are_fewer_but_enough_for_a_block() -> None:
     assert (samples_for(1.0), samples_for(50.0)) == (SAMPLES, FEWER_SAMPLES)
     assert 2 * FEWER_SAMPLES >= 5
     assert Standing(50, 5, {"own": 0.02, "x": 0.02}, True).round_ms == pytest.approx(20.0)
+
+
+class Sensor:
+    """The GPU's sensors, read after each round."""
+
+    def read(self) -> Sensors:
+        return Sensors(1755, 55, 600.0, ("sw_power_cap",))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A GPU whose blocks take what their kernel says; blocks are made by `timed` with launches of their own."""
+    made = Clock()
+
+    def block(kernel: tuple[str, float], rotation: Any, launches: int, *, graph: bool) -> Block:
+        one = Block(made, kernel[0], kernel[1])
+        one.launches = launches  # type: ignore[misc]
+        made.log.append(f"make {kernel[0]} {launches}")
+        return one
+
+    monkeypatch.setattr(arms, "timed", block)
+    return made
+
+
+def stand(clock: Clock, own_ms: float, loaded: list[Any]) -> Any:
+    """A Stand with two sets of inputs, whose builds are their kernels."""
+
+    def load(build: Any) -> Any:
+        loaded.append(build)
+        return build
+
+    rotation = SimpleNamespace(sets=[1, 2], cold=True, restore=lambda: clock.log.append("restore"))
+    return SimpleNamespace(rotation=rotation, own_ms=own_ms, load=load)
+
+
+def test_every_arm_is_loaded_and_made_by_itself_and_has_the_launches_of_the_fastest(clock: Clock) -> None:
+    loaded: list[Any] = []
+    own, fast = ("own", 0.5), ("fast", 0.02)
+    builds: Any = {"own": own, "own again": own, "fast": fast}
+    made = arms.Arms(stand(clock, 0.5, loaded), builds, None, graph=True)
+    assert loaded == [own, own, fast]
+    # with the own config's launches the fast one would have samples of 0.04 ms
+    assert [line for line in clock.log if line.startswith("make")] == [
+        *("make own 2", "make own 2", "make fast 2"),
+        *("make own 50", "make own 50", "make fast 50"),
+    ]
+    assert (made.standing.launches, made.standing.cold) == (50, True)
+    assert made.standing.samples == FEWER_SAMPLES, "25 ms are long for the slow ones"
+    assert made.standing.ms == pytest.approx({"own": 0.5, "own again": 0.5, "fast": 0.02})
+    one = made.round(["fast", "own again", "own"])
+    assert one.order == ("fast", "own again", "own") and len(one.samples_ms["fast"]) == 2 * FEWER_SAMPLES
+    assert (one.sm_clock_mhz, one.throttle_reasons) == (None, ())
+
+
+def test_the_host_measures_every_order_on_every_shape_and_forgets_what_stood(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = object.__new__(host.GpuHost)
+    gpu._stands = [stand(clock, 0.5, []), stand(clock, 2.0, [])]
+    gpu._sensors, gpu._graph, gpu._pads, gpu._worked_at = Sensor(), True, [], 0.0
+    builds: Any = {"own": (("own", 0.5), ("own", 2.0)), "x": (("x", 0.4), ("x", 1.5))}
+    standing = gpu.stand_arms(builds)
+    assert [one.launches for one in standing] == [3, 2]
+    rounds = gpu.arm_rounds([["own", "x"], ["x", "own"]])
+    assert [[one.order for one in shapes] for shapes in rounds] == [
+        [("own", "x")] * 2,
+        [("x", "own")] * 2,
+    ]
+    assert rounds[0][1].samples_ms["x"] == pytest.approx([1.5] * 10)
+    assert rounds[0][0].sm_clock_mhz == 1755 and rounds[0][0].throttle_reasons == ("sw_power_cap",)
+    monkeypatch.setattr(host, "pads", lambda seed: [torch.empty(512 * seed, dtype=torch.uint8)])
+    assert gpu.place(3) == (1536,)
+    assert gpu.arm_rounds([["own"]]) == [[]]
 
 
 def test_no_two_runs_are_placed_alike_and_none_takes_much_memory() -> None:

@@ -25,7 +25,7 @@ from helitune.search.space import Dimension
 ACFS = tuple(Acf(f"{i}.acf", f"{i:064x}", None, ("sm_90",), "13.3") for i in range(2))
 HEADER = TableHeader(
     kernel="made_up",
-    shapes=("f16[64,64]",),
+    shapes=([{"dtype": "f16", "shape": [64, 64], "strides": [64, 1], "values": "normal"}],),
     gpu="none: made up for a test",
     versions={"helion": "1.5.0"},
     date="2026-12-01",
@@ -43,12 +43,12 @@ def made_up_point(genome: tuple[int, ...]) -> Point:
     """(1, 1, ·) is no config, (0, 1, ·) is that of (0, 0, ·), ACF 2 crashes, and the rest takes what it takes."""
     block, order, acf = genome
     if (block, order) == (1, 1):
-        return FailedPoint(genome, None, "", Failed("invalid_config", INVALID))
+        return FailedPoint(genome, Failed("invalid_config", INVALID))
     if (block, order) == (0, 1):
         return SamePoint(genome, (0, 0, acf))
     config, sha = {"block_sizes": [16 << block], "order": order}, HEADER.space.acfs[acf].sha256
     if acf == 2:
-        return FailedPoint(genome, config, sha, Failed("illegal_access", "made up"))
+        return FailedPoint(genome, Failed("illegal_access", "made up"))
     ratios = tuple(1.0 + 0.1 * block - 0.02 * acf + 0.001 * n for n in range(5))
     return MeasuredPoint(genome, config, sha, ratios, 0.02, {"registers": 32.0, "issue_slots": 1.5})
 
@@ -149,13 +149,13 @@ WRONG: list[tuple[str, Spoil, int, str]] = [
     ("acf twice", lambda t: t[0]["acfs"].append(t[0]["acfs"][0]), 1, "stands here twice"),
     ("baseline", lambda t: t[0]["baselines"][0].update(genome=[9, 0, 0]), 1, "does not fit"),
     ("outside", lambda t: t[MEASURED].update(genome=[0, 0, 3]), 2, "does not fit"),
-    ("rounds", lambda t: t[MEASURED].update(ratios=[1.0, 1.0]), 2, "3 ratios or more"),
+    ("rounds", lambda t: t[MEASURED].update(ratios=[]), 2, "one or more ratios"),
     ("negative", lambda t: t[MEASURED].update(ratios=[1.0, 1.0, -1.0]), 2, "above 0"),
     ("nan", lambda t: t[MEASURED].update(ratios=[1.0, 1.0, float("nan")]), 2, "no finite number"),
     ("features", lambda t: t[MEASURED].update(features={"registers": "32"}), 2, "registers"),
     ("outcome", lambda t: t[MEASURED].update(outcome="lost"), 2, "neither 'measured' nor 'failed'"),
     ("stage", lambda t: t[FAILED].update(stage="bad luck"), 4, "is none of"),
-    ("other acf", lambda t: t[FAILED].update(acf_sha256=""), 4, "not the ACF"),
+    ("other acf", lambda t: t[MEASURED + 1].update(acf_sha256=""), 3, "not the ACF"),
     ("same acf", lambda t: t[SAME].update(same_as=[0, 0, 1]), 5, "another ACF"),
     ("chain", lambda t: t[SAME].update(same_as=[0, 1, 0]), 5, "no point of its own"),
     ("twice", lambda t: t.insert(2, t[1]), 3, "a second time"),
@@ -266,7 +266,7 @@ def test_the_evaluator_gives_the_outcome_that_strategies_are_told_of(table: Repl
 
 def test_points_of_one_code_score_alike(tmp_path: Path) -> None:
     coded = [
-        MeasuredPoint(p.genome, p.config, p.acf_sha256, (1.0, 1.1, 1.2), 0.02, code="same")
+        MeasuredPoint(p.genome, p.config, p.acf_sha256, (1.0, 1.1, 1.2), 0.02, code=("same",))
         if isinstance(p, MeasuredPoint)
         else p
         for p in POINTS

@@ -166,6 +166,21 @@ def test_other_code_than_was_tuned_is_drift(tmp_path: Path) -> None:
     assert outcome(found[2])[0] is Status.FASTER
 
 
+def test_a_host_function_that_does_something_else_is_drift_and_no_no_op(tmp_path: Path) -> None:
+    assert WITH_ACF.compiled is not None and OWN_TRIAL.compiled is not None
+    hosted = replace(OWN_TRIAL.compiled, host=("fills with zeros",))
+    other = replace(
+        WITH_ACF,
+        outcome=replace(WITH_ACF.measured, compiled=hosted),  # type: ignore[type-var]
+    )
+    rig = Rig(tmp_path, [PLAIN, other])
+    _, found = rig.run()
+    assert found[3].whole.status is Status.FASTER, "the own config's code, and another host"
+    rig.recompiled = {other.id: replace(hosted, host=("fills with ones",))}
+    _, found = rig.run()
+    assert outcome(found[3]) == (Status.UNDECIDED, Reason.DRIFT)
+
+
 def test_an_own_config_that_drifted_or_is_wrong_ends_it(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.recompiled = {OWN_TRIAL.id: recoded(OWN_TRIAL)}
