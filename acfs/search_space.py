@@ -84,7 +84,7 @@ def _resolved(ptxas: Ptxas) -> Path:
         Exception
     ) as error:  # a release that cannot be reached, a broken mirror: each has its own exception
         raise MachineError(
-            f"CompileIQ does not find the search space of ptxas {version}: {error}",
+            f"CompileIQ does not find the search space of ptxas {version}: {str(error)[:160]}",
             where="--search-space",
             next_step=_OFFLINE,
         ) from error

@@ -124,6 +124,8 @@ def measure(asked: argparse.Namespace, write: Write) -> list[Outcome]:
     """The outcomes of all kernels, the candidates spread evenly over them."""
     request = kernels_request("auto", "graph", "cold", None, asked.seed, None)
     tools = find_tools(request)
+    named = asked.kernels.split(",") if asked.kernels else [file.stem for file in KERNELS]
+    kernels = [file for file in KERNELS if file.stem in named]
     families = math.ceil(asked.candidates / asked.family)
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="helitune-aa-", ignore_cleanup_errors=True) as folder:
@@ -133,10 +135,10 @@ def measure(asked: argparse.Namespace, write: Write) -> list[Outcome]:
         say(f"{setting_of(request, tools)}")
         say(f"floor {math.expm1(floor['quantile95']):.3%} of {floor['offsets']} baselines")
         started = time.monotonic()
-        for place, file in enumerate(KERNELS):
+        for place, file in enumerate(kernels):
             outcome = Outcome(file.stem.replace("_", " "))
             outcomes.append(outcome)
-            share = families // len(KERNELS) + (place < families % len(KERNELS))
+            share = families // len(kernels) + (place < families % len(kernels))
             with ExitStack() as stack:
                 processes = []
                 for number in range(1, asked.runs + 1):
@@ -166,6 +168,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=STRICT.runs)
     parser.add_argument("--seconds", type=float, default=210.0, help="no new family begins after these")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kernels", help=f"of {', '.join(file.stem for file in KERNELS)}; all by default")
     parser.add_argument("-o", "--output", type=Path, help="a file for all rounds")
     asked = parser.parse_args()
     with ExitStack() as stack:

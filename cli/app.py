@@ -12,6 +12,7 @@ from . import (
     calibrate_command,
     check_command,
     doctor_command,
+    evolve_command,
     pin_command,
     show_command,
     tune_command,
@@ -46,6 +47,7 @@ def _common(
 
 doctor_command.register(app)
 tune_command.register(app)
+evolve_command.register(app)
 validate_command.register(app)
 pin_command.register(app)
 check_command.register(app)

@@ -21,7 +21,7 @@ _ERRORS: dict[int, type[UserError]] = {1: NegativeVerdict, 2: InputError, 3: Mac
 class CheckReport:
     """A finished check: its pins, and what they were checked in.
 
-    `mode` is "measured" or "drift"; `environment` a fingerprint, empty where there was no ptxas; `how` says in a
+    `mode` is "measured" or "drift"; `environment` a fingerprint, empty where nothing could be compiled; `how` says in a
     clause how pins were checked; `history` is what the checks before left; `total` counts the pins that were asked
     for: more than `checked` where the check was interrupted.
     """
@@ -51,7 +51,7 @@ class CheckReport:
         """The environment in one line."""
         fields = self.environment
         if not fields:
-            return "no ptxas"
+            return "environment not known"
         gpu = [f"{fields['gpu']['name']}, driver {fields['gpu']['driver']}"] if "gpu" in fields else []
         packages = [f"{name} {fields['packages'][name]}" for name in PACKAGES]
         return ", ".join([*gpu, *packages, f"ptxas {fields['ptxas']['version']}"])
@@ -85,10 +85,8 @@ def print_report(report: CheckReport, *, json: bool, quiet: bool) -> None:
     print(report.headline)
     print(f"  {report.where}")
     print(f"  {report.how}")
-    print()
-    for line in aligned(report.rows()):
-        print(line)
-    print()
+    if report.checked:
+        print("", *aligned(report.rows()), "", sep="\n")
     for one in report.checked:
         print(f"{one.name}: {one.result}: {one.message}")
         if one.next_step:

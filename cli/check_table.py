@@ -33,11 +33,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _measured(one: Checked, history: History) -> list[list[str]]:
     before = ", ".join(f"{speedup:.4f}" for speedup in last_speedups(history, one)) or "-"
-    if one.times is None or one.pin is None:
+    if one.times is None:
         return [[one.name, one.result, "-", "-", "-", before, one.moved.words()]]
     return [
         [
-            f"{one.pin.kernel} {shape}",
+            one.named(shape),
             one.result,
             gain(times.over_own),
             gain(times.over_no_acf),

@@ -15,7 +15,8 @@ from helitune.acfs.store import AcfStore
 from helitune.objectives.check_child import CheckHandle, start_check
 from helitune.objectives.check_result import CheckRequest, CheckResult
 from helitune.objectives.gpu.clock_lock import locked_clocks
-from helitune.results import measured_run, peer_search
+from helitune.results import evolve_run, measured_run, peer_search
+from helitune.results.bred_acfs import listed_entries
 from helitune.results.choose_device import settled
 from helitune.results.fingerprint import differences, fingerprint
 from helitune.results.ledger import Ledger
@@ -24,6 +25,7 @@ from helitune.results.request import TuneRequest
 from helitune.results.run_directory import RunDirectory
 from helitune.results.session import Session, Tools, find_tools, stored_acfs
 from helitune.results.trial import Trial
+from helitune.results.warm_start import WarmTools, with_warm_start
 from helitune.results.workload_json import workload_to_json
 from helitune.search.space import JointSpace
 from helitune.search.strategies.contract import SearchEnded
@@ -101,7 +103,8 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
     """
     sweep_scratch()
     timeline = Timeline()
-    tools = _tools_of(run, request) if resumed else find_tools(request)
+    warm = _tools_of(run, request) if resumed else with_warm_start(find_tools(request), request.warm_start)
+    tools = warm.tools
     request = settled(request, tools.target, tools.device)
     _require_strategy(request, tools)
     reporter.tools(request, tools)
@@ -109,7 +112,9 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
     check = start_check(_check_request(request)) if tools.device is None else None
     try:
         with _clocks(request, tools), Session(request, tools, run.log) as session:
-            _record_start(run, request, session, resumed=resumed)
+            if request.evolution is not None:
+                session.space = evolve_run.bred_space(run, session, request.evolution)
+            _record_start(run, request, session, warm, resumed=resumed)
             reporter.space(session)
             verdict = SourceVerdict(run, check, reporter) if check else None
             timeline.note("load")
@@ -119,7 +124,7 @@ def tune(request: TuneRequest, run: RunDirectory, reporter: Reporter, *, resumed
             ledger = _ledger(run, request, session, reporter, verdict)
             interrupted = False
             try:
-                reason = _search(run, request, session, ledger)
+                reason = _search(run, request, session, ledger, warm)
                 timeline.note("search")
                 if verdict is not None:
                     verdict.require()
@@ -174,8 +179,12 @@ def _finish_on_gpu(run: RunDirectory, session: Session, ledger: Ledger, reporter
     run.write_run({**run.run(), "finals": [final.to_json() for final in finals]})
 
 
-def _search(run: RunDirectory, request: TuneRequest, session: Session, ledger: Ledger) -> str:
-    """Why the search ended: baselines first, then the strategy."""
+def _search(
+    run: RunDirectory, request: TuneRequest, session: Session, ledger: Ledger, warm: WarmTools
+) -> str:
+    """Why the search ended: baselines first, then the warm start, then the strategy."""
+    if request.evolution is not None:
+        return evolve_run.search(run, session, ledger, warm.warm)
     baselines = session.baselines
     ledger.baselines([(baseline.name, baseline.candidate) for baseline in baselines])
     trials = {trial.id: trial for trial in ledger.trials}
@@ -186,6 +195,7 @@ def _search(run: RunDirectory, request: TuneRequest, session: Session, ledger: L
     }
     if request.strategy == peer_search.HELION:
         return _peer(run, session, ledger)
+    known |= evolve_run.try_first(session, ledger, baselines[0], warm.warm)
     strategy = find_strategy(request.strategy)
     try:
         strategy(session.space, ledger.proposals(request.strategy), seed=request.seed, known=known)
@@ -274,7 +284,9 @@ class SourceVerdict:
             )
 
 
-def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, resumed: bool) -> None:
+def _record_start(
+    run: RunDirectory, request: TuneRequest, session: Session, warm: WarmTools, *, resumed: bool
+) -> None:
     tools = session.tools
     now = fingerprint(tools.ptxas, tools.target.arch, tools.device)
     if resumed:
@@ -299,6 +311,7 @@ def _record_start(run: RunDirectory, request: TuneRequest, session: Session, *, 
                 for a in session.space.acfs[1:]
             ],
             "own_acfs": sorted(own),
+            "warm": list(warm.warm),
             "status": "running",
         }
     )
@@ -326,15 +339,17 @@ def _require_same(run: RunDirectory, session: Session, now: dict[str, object]) -
         )
 
 
-def _tools_of(run: RunDirectory, request: TuneRequest) -> Tools:
-    """The tools of a resumed run: the ACFs are those it kept, whatever became of the packs since."""
+def _tools_of(run: RunDirectory, request: TuneRequest) -> WarmTools:
+    """The tools of a resumed run: the ACFs are those it kept, whatever became of packs and other runs since."""
     without_packs = find_tools(replace(request, packs=()))
-    return replace(without_packs, acfs=stored_acfs(run.acfs, run.run()["acfs"]))
+    fields = run.run()
+    acfs = stored_acfs(run.acfs, listed_entries(fields))
+    return WarmTools(replace(without_packs, acfs=acfs), tuple(fields.get("warm", ())))
 
 
 def plan(request: TuneRequest, reporter: Reporter, log: Path) -> Plan:
     """The tools, space and baselines of a request, with nothing compiled."""
-    tools = find_tools(request)
+    tools = with_warm_start(find_tools(request), request.warm_start).tools
     request = settled(request, tools.target, tools.device)
     _require_strategy(request, tools)
     reporter.tools(request, tools)

@@ -67,7 +67,7 @@ class Plain:
         print(text, file=sys.stderr, flush=True)
 
     def tools(self, request: TuneRequest, tools: Tools) -> None:
-        self._budget = request.budget
+        self._budget = _expected(request)
         self._objective = request.objective
         used = "measured there" if tools.device else "no GPU is used"
         self.say(f"target {tools.target.arch} ({tools.target.name}), ptxas {tools.ptxas.version}; {used}")
@@ -83,7 +83,12 @@ class Plain:
         record, space = session.description.record, session.space
         self.say(f"kernel {record.kernel} of {Path(record.file).name}, reference {record.reference}")
         acfs = f" × {len(space.acfs)} ACF choices (one is none)" if len(space.acfs) > 1 else ", no ACF pack"
-        self.say(f"space: {space.configs:.4g} configs{acfs}; baselines first")
+        evolution = session.request.evolution
+        bred = f" × ACFs bred in {evolution.search_space().name}" if evolution is not None else ""
+        if evolution is not None and evolution.config:
+            self.say(f"ACFs for one config, {evolution.origin}: bred in {evolution.search_space().name}")
+        else:
+            self.say(f"space: {space.configs:.4g} configs{acfs}{bred}; baselines first")
         self._last = time.monotonic()
 
     def on_gpu(self, session: Session, begun: OnGpu) -> None:
@@ -148,6 +153,13 @@ class Live(Plain):
     def ended(self, reason: str) -> None:
         self._progress.stop()
         super().ended(reason)
+
+
+def _expected(request: TuneRequest) -> int:
+    """Candidates until the search will end, as far as one can know."""
+    evolution = request.evolution
+    bred = evolution.generations * evolution.population if evolution is not None else request.budget
+    return min(request.budget, bred)
 
 
 def progress_text(trials: list[Trial], charged: int, budget: int, objective: str) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +9,17 @@ from typing import Annotated
 
 import typer
 
-from helitune.acfs.errors import InputError
 from helitune.acfs.pack import resolve_pack
 from helitune.results.request import TuneRequest
-from helitune.results.run_directory import create_run, find_run, working_folder
+from helitune.results.run_directory import find_run, working_folder
 
 from . import amounts, durations, pipeline
+from .evolve_options import SearchSpaceOption, WarmStartOption, joint_evolution, warm_sources
+from .evolve_report import report_run
 from .options import Json, PtxasOption, Quiet
 from .plan_report import print_plan
 from .reporters import make_reporter
-from .tune_report import report_tuned
+from .run_arguments import cores, given, new_run, require_one_of, require_only, split_kernel
 
 
 def register(app: typer.Typer) -> None:
@@ -56,6 +54,8 @@ def tune(
     force: Annotated[
         bool, typer.Option("--force", help="Try packs made for another ptxas or architecture.")
     ] = False,
+    search_space: SearchSpaceOption = None,
+    warm_start: WarmStartOption = None,
     device: Annotated[
         str, typer.Option("--device", metavar="GPU", help="GPU to measure on: auto, none, or a CUDA index.")
     ] = "auto",
@@ -66,8 +66,8 @@ def tune(
         ),
     ] = "auto",
     strategy: Annotated[
-        str, typer.Option("--strategy", metavar="NAME", help="compileiq, random or grid.")
-    ] = "compileiq",
+        str, typer.Option("--strategy", metavar="NAME", help="staged, compileiq, random, grid, or helion.")
+    ] = "staged",
     objective: Annotated[
         str,
         typer.Option(
@@ -165,15 +165,15 @@ def tune(
         request = TuneRequest.from_json(run.run()["request"])
         request = replace(
             request,
-            budget=budget if "budget" in _given(context) else request.budget,
+            budget=budget if "budget" in given(context) else request.budget,
             time_s=durations.seconds(time, "--time") if time else request.time_s,
-            jobs=jobs or _cores(),
+            jobs=jobs or cores(),
         )
-        report_tuned(pipeline.tune(request, run, reporter, resumed=True), json=json)
+        report_run(pipeline.tune(request, run, reporter, resumed=True), json=json)
         return
-    file, kernel = _split(kernel_file)
-    _require_one_of(timing, ("graph", "eager"), "--timing")
-    _require_one_of(cache, ("cold", "warm"), "--cache")
+    file, kernel = split_kernel(kernel_file, "tune")
+    require_one_of(timing, ("graph", "eager"), "--timing")
+    require_one_of(cache, ("cold", "warm"), "--cache")
     request = TuneRequest(
         file=str(file),
         kernel=kernel,
@@ -188,7 +188,7 @@ def tune(
         budget=budget,
         time_s=durations.seconds(time, "--time") if time else None,
         seed=seed,
-        jobs=jobs or _cores(),
+        jobs=jobs or cores(),
         compile_timeout_s=0.0
         if compile_timeout == "auto"
         else durations.seconds(compile_timeout, "--compile-timeout"),
@@ -201,75 +201,25 @@ def tune(
         flops=amounts.flops(flops, "--flops") if flops else (),
         lock_clocks=lock_clocks,
         effort=effort,
+        warm_start=warm_sources(warm_start),
+        evolution=joint_evolution(search_space, ptxas, budget),
     )
     if dry_run:
         with tempfile.TemporaryDirectory(prefix="helitune-plan-") as folder:
             print_plan(pipeline.plan(request, reporter, Path(folder) / "workers.log"), json=json)
         return
-    report_tuned(_new_run(request, reporter), json=json)
-
-
-def _require_one_of(text: str, allowed: tuple[str, ...], option: str) -> None:
-    if text not in allowed:
-        raise InputError(f"{text!r} is neither", where=option, next_step=f"choose {' or '.join(allowed)}")
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    report_run(new_run(request, reporter), json=json)
 
 
 _WITH_RESUME = {"resume", "budget", "time", "jobs", "json", "quiet"}
-_SPELLED = {"kernel_file": "FILE", "settings": "--set", "bytes_moved": "--bytes"}
-
-
-def _given(context: typer.Context) -> set[str]:
-    """Names of the parameters that stand on the command line."""
-    return {
-        name
-        for name in context.params
-        if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
-    }
 
 
 def _require_resumable(context: typer.Context) -> None:
     """Raise InputError for settings that a run has already: they cannot change in the middle."""
-    others = sorted(_given(context) - _WITH_RESUME)
-    if others:
-        spelled = ", ".join(_SPELLED.get(name, f"--{name.replace('_', '-')}") for name in others)
-        raise InputError(
-            f"a resumed run keeps its settings: {spelled} cannot be given",
-            where="--resume",
-            next_step="leave it out (--budget, --time and --jobs may change), or start a new run",
-        )
-
-
-def _new_run(request: TuneRequest, reporter: pipeline.Reporter) -> pipeline.Tuned:
-    run = create_run(working_folder())
-    try:
-        return pipeline.tune(request, run, reporter, resumed=False)
-    finally:
-        if not (run.path / "run.json").exists():  # nothing was found out: leave nothing behind
-            shutil.rmtree(run.path, ignore_errors=True)
-            with contextlib.suppress(OSError):  # not empty: other runs are there
-                run.path.parent.rmdir()
-                run.path.parent.parent.rmdir()
-
-
-def _split(text: str | None) -> tuple[Path, str | None]:
-    """The kernel file, absolute, and the kernel's name if one is given."""
-    if not text:
-        raise InputError(
-            "no kernel file given", where="helitune tune", next_step="try: helitune tune FILE[:KERNEL]"
-        )
-    name, colon, kernel = text.rpartition(":")
-    if not colon or Path(text).exists():
-        name, kernel = text, ""
-    path = Path(name).absolute()
-    if not path.is_file():
-        raise InputError(
-            "no such kernel file" if not path.is_dir() else "a folder, not a kernel file",
-            where=name,
-            next_step="name a Python file with a Helion kernel",
-        )
-    return path, kernel or None
+    require_only(
+        context,
+        _WITH_RESUME,
+        "a resumed run keeps its settings",
+        where="--resume",
+        next_step="leave it out (--budget, --time and --jobs may change), or start a new run",
+    )

@@ -38,7 +38,7 @@ BLIND = "the model leaves out memory latency and tensor core rates: it cannot te
 def report_tuned(tuned: Tuned, *, json: bool) -> None:
     """Print how a run ended; raises Interrupted or NegativeVerdict where that is how."""
     fields = tuned.run.run()
-    end = _interruption(tuned) if tuned.interrupted else verdict(tuned.ranking, tuned.trials)
+    end = interruption(tuned) if tuned.interrupted else verdict(tuned.ranking, tuned.trials)
     if json:
         answer = summary(tuned.run.id, fields, tuned.trials, tuned.ranking)
         error = {"what": end.what, "where": end.where, "next_step": end.next_step} if end else None
@@ -52,7 +52,8 @@ def report_tuned(tuned: Tuned, *, json: bool) -> None:
         print(f"next: {NEXT[fields['evidence']]}")
 
 
-def _interruption(tuned: Tuned) -> Interrupted:
+def interruption(tuned: Tuned) -> Interrupted:
+    """The error of a run that was interrupted: what is kept, and how it goes on."""
     return Interrupted(
         f"interrupted; {len(tuned.trials)} trials are kept",
         where=str(tuned.run.path),

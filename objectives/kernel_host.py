@@ -104,6 +104,23 @@ class KernelHost:
                 answers.append(f"{type(error).__name__}: {telling_line(error)}")
         return answers
 
+    def slots(self, config: Mapping[str, Any]) -> tuple[Value, ...] | str:
+        """One value a slot for `config`, or the reason why Helion's space has no such config."""
+        from helion import Config
+        from helion.exc import InvalidConfig
+
+        from .config_space import ConfigSpace
+
+        spec = self._shape(0).bound.config_spec
+        space = ConfigSpace(self._shape(0).bound)
+        try:
+            wanted = spec.normalized_config(without_acf(Config(**config)))
+            slots = space.flatten(wanted)
+            lost = _differing(as_json(wanted), as_json(space.unflatten(slots)))
+        except (InvalidConfig, ValueError, TypeError, KeyError, AssertionError) as error:
+            return f"{type(error).__name__}: {telling_line(error)}"
+        return f"it cannot express {', '.join(lost)}" if lost else slots
+
     def build(self, config: Mapping[str, Any], shape: int) -> list[LoweredLaunch]:
         """The launches of `config` on shape number `shape`, each with its PTX in the cache."""
         return self._shape(shape).build(config, self._cache)
@@ -147,6 +164,11 @@ class KernelHost:
         from .plain_compile import plain_code
 
         return plain_code(self._workload, form, shape)
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The keys whose values differ."""
+    return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
 def _limit_memory(memory_bytes: int) -> None:

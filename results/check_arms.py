@@ -80,7 +80,7 @@ def check_plan(
     own = _trial(1, OWN, made.own_candidate, made.own)
     mine = _trial(2, PIN, made.pin_candidate, made.pin)
     plain = None
-    if isinstance(made.without_acf, Compiled) and made.without_acf.code != made.own.code:
+    if isinstance(made.without_acf, Compiled) and made.without_acf.identity != made.own.identity:
         plain = _trial(3, WITHOUT_ACF, Candidate.of(pin.config), made.without_acf)
     finalists = (mine, plain) if plain is not None else (mine,)
     head = Head(

@@ -132,8 +132,7 @@ def _gpu(pin: Pin, now: Mapping[str, Any]) -> list[Change]:
 
 def measured_on(pin: Pin) -> dict[str, str]:
     """`name` and `driver` of the GPU that a pin was measured on, empty where it only was compiled."""
-    for place in ("gpu", "device"):
-        gpu = pin.fingerprint.get(place)
-        if isinstance(gpu, dict):
-            return {name: value for name, value in gpu.items() if isinstance(value, str)}
-    return {}
+    gpu = pin.fingerprint.get("gpu")
+    return (
+        {name: text for name, text in gpu.items() if isinstance(text, str)} if isinstance(gpu, dict) else {}
+    )

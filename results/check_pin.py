@@ -109,7 +109,7 @@ class _PinCheck:
                 Said(Result.ENVIRONMENT, message, "compile the kernel with plain Helion"), drift
             )
         assert isinstance(made.pin, Compiled)
-        if made.pin.code == made.own.code:
+        if made.pin.identity == made.own.identity:
             return self._ended(NOTHING_TO_MEASURE, drift)
         from .check_arms import measure
 

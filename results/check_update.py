@@ -65,7 +65,7 @@ def updated(
         source_sha256=sha256_of(Path(request.file)),
         gpu=how.target(pin).arch,
         artifacts=launches_of(_compiled(made.pin)),
-        fingerprint=_fingerprint(pin, now),
+        fingerprint=dict(now),
         notes=_notes(pin),
     )
     if times is None:
@@ -137,13 +137,6 @@ def _source_check(request: TuneRequest) -> dict[str, Any]:
             result.message, where=request.file, next_step="correct the kernel or its reference"
         )
     return result.to_json()
-
-
-def _fingerprint(pin: Pin, now: Mapping[str, Any]) -> dict[str, Any]:
-    """The fingerprint as a pin keeps it: the GPU under the name that this pin has it under."""
-    place = "device" if "device" in pin.fingerprint else "gpu"
-    fields = {name: value for name, value in now.items() if name != "gpu"}
-    return {**fields, place: now["gpu"]} if "gpu" in now else fields
 
 
 def _notes(pin: Pin) -> tuple[str, ...]:

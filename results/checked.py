@@ -90,8 +90,12 @@ class Checked:
 
     @property
     def name(self) -> str:
-        """The pin in a few words: "softmax f16[4096,2560]"; its path where it could not be read."""
-        return f"{self.pin.kernel} {'; '.join(self.shapes)}" if self.pin else str(self.path)
+        """The pin in a few words: "softmax f16[4096,2560] (sm_90)"; its path where it could not be read."""
+        return self.named("; ".join(self.shapes))
+
+    def named(self, shape: str) -> str:
+        """The pin on one of its shapes."""
+        return f"{self.pin.kernel} {shape} ({self.pin.gpu})" if self.pin else str(self.path)
 
     def to_json(self) -> dict[str, Any]:
         """This record in JSON's types."""

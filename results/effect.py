@@ -13,6 +13,7 @@ Degrees of freedom after Satterthwaite, Biometrics Bulletin 2 (1946).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,14 +74,16 @@ def estimate(
     within = y.var(axis=-1, ddof=1).mean(axis=-1)
     autocorrelation = statistics.lag1_autocorrelation(y)
     noise = within * _inflation(autocorrelation, runs * rounds, nuisance_level)
-    calibrated = np.asarray(offset_variance, dtype=np.float64)
+    calibrated = np.maximum(offset_variance, _unseen(offset_noise, offsets))
     variance = calibrated
     if runs > 1:
         seen = run_points.var(axis=-1, ddof=1) - noise / rounds
         variance = np.maximum(calibrated, (offsets * calibrated + (runs - 1) * seen) / (offsets + runs - 1))
     weight = shared + (1 - shared) / runs
     between, rest = weight * variance, noise / (runs * rounds)
-    doubt = (weight * (variance + offset_noise)) ** 2 / offsets + rest**2 / (runs * (rounds - 1))
+    # the noise taken out makes the calibrated variance doubtful; it has been given at least what may be unseen in it
+    doubtful = weight * (variance + np.minimum(offset_noise, variance))
+    doubt = doubtful**2 / offsets + rest**2 / (runs * (rounds - 1))
     return Effect(
         point=run_points.mean(axis=-1),
         error=np.sqrt(between + rest),
@@ -90,6 +93,16 @@ def estimate(
         offset_sd=np.sqrt(variance),
         autocorrelation=autocorrelation,
     )
+
+
+def _unseen(offset_noise: Floats | float, offsets: int) -> Floats:
+    """The offset variance that a calibration cannot tell from none: two standard errors of its estimate at none.
+
+    The mean square of `offsets` offsets that are noise alone has the relative standard error sqrt(2 / offsets).
+    Where the calibration was noisier than what is judged, an estimate near 0 says nothing; this much is then
+    assumed, instead of degrees of freedom near 0.
+    """
+    return np.asarray(2 * np.asarray(offset_noise, dtype=np.float64) * math.sqrt(2 / offsets))
 
 
 def _inflation(autocorrelation: Floats, count: int, level: float) -> Floats:

@@ -116,10 +116,11 @@ def make_pin(
         acf=_pinned_acf(trial, fields["acfs"], now) if trial.acf_sha256 else None,
         evidence=status,
         verdict=verdict,
-        objective=(
+        objective=_with_own_code(
             _objective(fields["request"]["objective"], compiled, ranking)
             if verdict is None
-            else _times(verdict)
+            else _times(verdict),
+            ranking,
         ),
         artifacts=[[_launch(artifact) for artifact in shape] for shape in compiled.artifacts],
         check=fields["check"],
@@ -186,6 +187,15 @@ def _times(verdict: dict[str, Any]) -> dict[str, Any]:
         },
         "own": {"score": 1.0, "values": [1e3 * shape["base_ms"] for shape in shapes]},
     }
+
+
+def _with_own_code(objective: dict[str, Any], ranking: Ranking) -> dict[str, Any]:
+    """The objective with what the own config compiled to, so that a check can tell when the baseline has moved."""
+    compiled = ranking.own.compiled if ranking.own else None
+    if objective["own"] is None or compiled is None:
+        return objective
+    launches = [[_launch(artifact) for artifact in shape] for shape in compiled.artifacts]
+    return {**objective, "own": {**objective["own"], "artifacts": launches}}
 
 
 def _launch(artifact: Artifact) -> dict[str, Any]:

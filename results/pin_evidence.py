@@ -155,7 +155,11 @@ def _record(run: RunDirectory, fields: dict[str, Any], whole: Whole) -> dict[str
         **whole.verdict.to_record(),
         "verdicts": shapes,
         "validated": {
-            name: validation.get(name)
-            for name in ("when", "number", "runs", "seed", "thresholds", "floor", "calibration")
+            **{
+                name: validation.get(name)
+                for name in ("when", "number", "runs", "seed", "thresholds", "floor", "calibration")
+            },
+            # a check measures as the validation did
+            **{name: fields["request"].get(name) for name in ("timing", "cache", "lock_clocks")},
         },
     }

@@ -7,7 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from helitune.acfs.errors import InputError
-from helitune.objectives.json_fields import flag, integer, integers, number, optional, text, texts
+from helitune.objectives.json_fields import (
+    flag,
+    integer,
+    integers,
+    mapping,
+    number,
+    optional,
+    text,
+    texts,
+)
+
+from .evolution_request import EvolutionRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +30,8 @@ class TuneRequest:
     `timing` is "graph" or "eager", `cache` "cold" or "warm". `bytes_moved` and `flops` override what the workload
     says, one number a shape or none. `lock_clocks` is None, "auto" or a number of MHz. `effort` is that of
     Helion's own autotuner. `budget` counts candidates that reach the compiler, baselines aside; `time_s` bounds
-    the whole run over all its sessions, None for no bound.
+    the whole run over all its sessions, None for no bound. `warm_start` holds the paths of runs and packs whose
+    ACFs are tried first; `evolution` is there where ACFs are bred.
     """
 
     file: str
@@ -47,6 +59,8 @@ class TuneRequest:
     lock_clocks: str | None = None
     effort: str = "quick"
     prescreen: bool = False
+    warm_start: tuple[str, ...] = ()
+    evolution: EvolutionRequest | None = None
 
     def gpu_setup(self, cache_root: Path) -> dict[str, Any]:
         """The keyword arguments of gpu.host.GpuHost for this request."""
@@ -126,5 +140,15 @@ def _of_a_gpu(stored: Any) -> dict[str, Any]:
         "lock_clocks": lambda record, key: optional(text, record, key),
         "effort": text,
         "prescreen": flag,
+        "warm_start": texts,
+        "evolution": _evolution,
     }
     return {name: read(stored, name) for name, read in readers.items() if name in stored}
+
+
+def _evolution(stored: Any, key: str) -> EvolutionRequest | None:
+    found = optional(mapping, stored, key)
+    try:
+        return EvolutionRequest.from_json(found) if found is not None else None
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error

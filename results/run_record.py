@@ -8,7 +8,9 @@ Format 1 (first version):
     workload      the kernel and its calls: results/workload_json.py
     evidence      "compiled": no run time was taken; "measured": on `device`
     fingerprint   {arch, ptxas {version, sha256}, packages, python, platform}; gpu {name, driver} where measured
-    acfs          {name, sha256, arch, toolkit} of each ACF of the space; the bytes lie in acfs/
+    acfs          {name, sha256, arch, toolkit} of each ACF of the space; the bytes lie in acfs/. Those that were
+                  bred follow in the order of proposal, with `generation` and `size_bytes`: results/bred_acfs.py
+    warm          sha256 of the ACFs that were tried first
     status        "running", "interrupted", "stopped: WHY" or "done: WHY"
 
 and, where the run came that far, `space`, `own_acfs`, `check` (the verdict on the kernel's source) and `age_s`;

@@ -34,7 +34,7 @@ from helitune.objectives.targets import Target, spelled
 from helitune.objectives.worker_pool import CallFailed, WorkerDied, WorkerPool, WorkerTimeout
 from helitune.search.candidate import Candidate
 from helitune.search.narrow import narrow
-from helitune.search.space import Genome, JointSpace
+from helitune.search.space import Genome, JointSpace, Value
 
 from .choose_device import find_target_and_device
 from .request import TuneRequest
@@ -183,9 +183,20 @@ class Session:
             for total, known, shape in zip(self.request.flops, derived, shapes, strict=True)
         )
 
+    def slots_of(self, config: dict[str, Any]) -> tuple[Value, ...]:
+        """One value a slot for a config of this kernel; InputError where Helion has no such config for it."""
+        slots: tuple[Value, ...] | str = self._pool.call("slots", config, timeout_s=DESCRIBE_TIMEOUT_S)
+        if isinstance(slots, str):
+            raise InputError(
+                f"Helion's config space for this kernel has no such config: {slots}",
+                where="--config",
+                next_step="give one that helion.Config.save wrote for this kernel, own, or best",
+            )
+        return slots
+
     def candidate(self, trial: Trial) -> Candidate:
         """The candidate of a trial of this run; its ACF is one of the space's or of the baselines'."""
-        known = {acf.sha256: acf for acf in self.space.acfs}
+        known = {acf.sha256: acf for acf in self.space.known_acfs}
         known |= {b.candidate.acf.sha256: b.candidate.acf for b in self.baselines}
         return Candidate.of(trial.config, known[trial.acf_sha256])
 

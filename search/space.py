@@ -54,6 +54,11 @@ class JointSpace:
         return (*(len(d.values) for d in self.dimensions), len(self.acfs))
 
     @property
+    def known_acfs(self) -> tuple[Acf, ...]:
+        """Every ACF that a genome can name so far."""
+        return self.acfs
+
+    @property
     def configs(self) -> int:
         """Number of kernel configs before normalisation (several may normalise to the same one)."""
         return math.prod(self.lengths[:-1])

@@ -27,6 +27,20 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
+def search_spaces() -> Path:
+    """A folder with CompileIQ's search space of ptxas; it is not ours to distribute, so that it may be missing.
+
+    Where the folder that should have it is there, a missing space is an error.
+    """
+    given, shared = os.environ.get("CIQ_SEARCH_SPACES_DIR"), ROOT.parent / "shared"
+    if given is None and not shared.is_dir():
+        pytest.skip("no search space: set CIQ_SEARCH_SPACES_DIR to a folder with CompileIQ's")
+    folder = Path(given) if given is not None else shared / "search-spaces"
+    assert (folder / "manifest.json").is_file(), f"no search space in {folder}"
+    return folder
+
+
+@pytest.fixture(scope="session")
 def ptxas() -> Ptxas:
     """The ptxas of the installed nvidia-cuda-nvcc."""
     return find_ptxas(None)

@@ -70,10 +70,13 @@ class Amber:
         """Generations that are complete."""
         return int(self._search.current_generation)
 
-    def ask(self) -> list[Asked]:
-        """The next batch: a generation, or replacements for the failed ones of the last batch."""
+    def ask(self, count: int | None = None) -> list[Asked]:
+        """The next batch: a generation, or replacements for the failed ones of the last batch.
+
+        `count` asks for more than the population, which then all count in that generation.
+        """
         try:
-            self._asked = self._search.ask()
+            self._asked = self._search.ask(count)
         except RuntimeError as error:  # the file is first read here
             raise _refused(self._controls, error) from error
         return [_asked(candidate.params) for candidate in self._asked]

@@ -57,30 +57,59 @@ def search(space: JointSpace, evaluate: Evaluate, /, *, seed: int, known: Mappin
 
 def _evolve(space: JointSpace, evaluate: Evaluate, seed: int, known: Mapping[Genome, float]) -> None:
     """Generations of amber around the best of `known`, until it finds no untried candidate."""
-    from compileiq.backends import SearchSpaceExhaustedError
-    from compileiq.utils.validation import Score
-
     with tempfile.TemporaryDirectory(prefix="helitune-ciq-") as folder:
         start = min(known, key=lambda genome: (known[genome], genome), default=(0,) * len(space.lengths))
-        engine = _engine(space, seed, Path(folder), seeded=bool(known))
-        while True:
-            try:
-                asked = engine.ask()
-            except (SearchSpaceExhaustedError, ValueError) as error:
-                if "nique candidates" in str(error) or isinstance(error, SearchSpaceExhaustedError):
-                    return
-                raise
-            scores = evaluate([_genome(start, candidate.params) for candidate in asked])
-            told = [
-                Score(param_id=c.param_id, score=FAILED if score is None else score, num_objectives=1)
-                for c, score in zip(asked, scores, strict=True)
-            ]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # one line for every batch with a failed candidate
-                engine.tell(told)
+        evolution = Evolution(space, seed, Path(folder), start=start, seeded=bool(known))
+        while asked := evolution.ask():
+            evolution.tell(evaluate(asked))
 
 
-def _engine(space: JointSpace, seed: int, folder: Path, *, seeded: bool) -> Any:
+class Evolution:
+    """Generations of amber on a space: `ask` for one, `tell` the scores of all of it, and again.
+
+    `folder` is scratch space. `seeded` makes the first generation variations of `start`.
+    """
+
+    def __init__(
+        self,
+        space: JointSpace,
+        seed: int,
+        folder: Path,
+        *,
+        start: Genome,
+        seeded: bool,
+        pool_size: int = POOL_SIZE,
+    ) -> None:
+        self._start = start
+        self._engine = _engine(space, seed, folder, seeded=seeded, pool_size=pool_size)
+        self._asked: list[Any] = []
+
+    def ask(self) -> list[Genome]:
+        """The genomes of the next generation, or of what replaces its failed ones; empty once none are left."""
+        from compileiq.backends import SearchSpaceExhaustedError
+
+        try:
+            self._asked = self._engine.ask()
+        except (SearchSpaceExhaustedError, ValueError) as error:
+            if "nique candidates" in str(error) or isinstance(error, SearchSpaceExhaustedError):
+                return []
+            raise
+        return [_genome(self._start, candidate.params) for candidate in self._asked]
+
+    def tell(self, scores: Sequence[float | None]) -> None:
+        """The scores of the genomes that `ask` gave, in their order; None for a failed one."""
+        from compileiq.utils.validation import Score
+
+        told = [
+            Score(param_id=c.param_id, score=FAILED if score is None else score, num_objectives=1)
+            for c, score in zip(self._asked, scores, strict=True)
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one line for every batch with a failed candidate
+            self._engine.tell(told)
+
+
+def _engine(space: JointSpace, seed: int, folder: Path, *, seeded: bool, pool_size: int) -> Any:
     # CompileIQ's manual mode sets the start method of multiprocessing; nothing here uses that
     os.environ.setdefault("CIQ_PROCESS_MODE", "forkserver")
     from compileiq.backends import EngineConfig
@@ -99,7 +128,7 @@ def _engine(space: JointSpace, seed: int, folder: Path, *, seeded: bool) -> Any:
                 for axis, length in enumerate(space.lengths)
                 if length > 1
             },
-            search_config=SearchConfiguration(problem_type="min", generations=10**6, pool_size=POOL_SIZE),
+            search_config=SearchConfiguration(problem_type="min", generations=10**6, pool_size=pool_size),
             worker_type=WorkerTypes.MANUAL,
             engine=EngineConfig(
                 name="amber", options={"seed": seed, "mutation_probability": MUTATION_PROBABILITY}

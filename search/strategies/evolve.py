@@ -17,7 +17,7 @@ from helitune.search.evolution import BredSpace
 from helitune.search.space import Genome, JointSpace
 
 from .amber import Amber, Asked, Axis
-from .contract import Evaluate
+from .contract import Evaluate, Strategy
 
 OPTIONS: dict[str, float] = {}
 """Options of amber for ptxas's controls; none is better than its own (docs/measurements.md)."""
@@ -29,6 +29,9 @@ CONFIG_KNOCKOUT = 0.8
 ACF_KNOCKOUT = 0.5
 """Share of the first generation that takes the bred ACF; the others take a listed one or none."""
 
+SHORTLIST = 4
+"""Configs that ACFs are bred for together: the best ones of different scores."""
+
 MOST_REFILLS = 20
 """Batches of replacements in a row that complete no generation; a config that fails with every ACF has no other end."""
 
@@ -37,11 +40,16 @@ _ACF, _CONFIG = "acf", "config"
 
 @dataclass(frozen=True, slots=True)
 class Breeding:
-    """How ACFs are bred: the search space file, generations at most, and valid candidates in each of them."""
+    """How ACFs are bred: the search space file, generations at most, and valid candidates in each of them.
+
+    The first generation, which is drawn at random, has `first` candidates where that is more than `population`.
+    `options` are amber's own, None for those that are best here.
+    """
 
     controls: Path
     generations: int
     population: int
+    first: int = 0
     options: Mapping[str, float] | None = None
 
 
@@ -54,12 +62,18 @@ def for_configs(
     known: Mapping[Genome, float],
     shortlist: Sequence[Genome],
     breeding: Breeding,
+    with_listed: bool = False,
 ) -> None:
-    """Breed ACFs for the configs of `shortlist`, all of them in one search."""
+    """Breed ACFs for the configs of `shortlist`, all of them in one search.
+
+    With `with_listed` candidates may take a listed ACF, or none, in place of the bred one.
+    """
     axes = {_CONFIG: Axis(len(shortlist))} if len(shortlist) > 1 else {}
+    if with_listed:
+        axes[_ACF] = Axis(space.lengths[-1], ACF_KNOCKOUT)
 
     def genome(asked: Asked, acf: int) -> Genome:
-        return JointSpace.with_acf(space, shortlist[asked.axes.get(_CONFIG, 0)], acf)
+        return space.with_acf(shortlist[asked.axes.get(_CONFIG, 0)], acf)
 
     _breed(space, evaluate, seed, breeding, OPTIONS, axes, genome)
 
@@ -90,6 +104,60 @@ def jointly(
     _breed(space, evaluate, seed, breeding, JOINT_OPTIONS, axes, genome)
 
 
+def shortlisted(
+    space: JointSpace,
+    evaluate: Evaluate,
+    /,
+    *,
+    seed: int,
+    known: Mapping[Genome, float],
+    explore: Strategy,
+    configs: int,
+    breeding: Breeding,
+) -> None:
+    """Let `explore` propose that many configs without an ACF, then breed ACFs for the best of them."""
+    scores = {genome: score for genome, score in known.items() if genome[-1] == 0}
+    explored = _Explored(evaluate, configs, scores)
+    try:
+        explore(JointSpace(space.dimensions, ()), explored, seed=seed, known=dict(scores))
+    except _EnoughConfigs:
+        pass
+    best = {explored.scores[genome]: genome for genome in sorted(explored.scores, reverse=True)}
+    shortlist = [best[score] for score in sorted(best)[:SHORTLIST]]
+    if shortlist:
+        for_configs(
+            space,
+            evaluate,
+            seed=seed,
+            known=known,
+            shortlist=shortlist,
+            breeding=breeding,
+            with_listed=len(space.acfs) > 1,
+        )
+
+
+class _EnoughConfigs(Exception):
+    """Raised when as many configs were proposed as ACFs are to be bred after."""
+
+
+class _Explored:
+    """The `evaluate` of the configs: `scores` grows until `most` were proposed."""
+
+    def __init__(self, evaluate: Evaluate, most: int, scores: dict[Genome, float]) -> None:
+        self._evaluate = evaluate
+        self._left = most
+        self.scores = scores
+
+    def __call__(self, batch: Sequence[Genome], /, upcoming: Sequence[Genome] = ()) -> list[float | None]:
+        now = batch[: self._left]
+        answers = self._evaluate(now, upcoming)
+        self._left -= len(now)
+        self.scores.update((g, score) for g, score in zip(now, answers, strict=True) if score is not None)
+        if self._left <= 0:
+            raise _EnoughConfigs
+        return answers
+
+
 def _breed(
     space: JointSpace,
     evaluate: Evaluate,
@@ -111,9 +179,11 @@ def _breed(
             folder=Path(folder),
         )
         refills = 0
+        first: int | None = max(breeding.first, breeding.population)
         while engine.generation < breeding.generations and refills <= MOST_REFILLS:
             before = engine.generation
-            asked = engine.ask()
+            asked = engine.ask(first)
+            first = None
             engine.tell(evaluate(_genomes(space, asked, before, genome)))
             refills = 0 if engine.generation > before else refills + 1
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from helitune.acfs.errors import InputError
 
-from . import compileiq, grid, random_search
+from . import compileiq, grid, random_search, staged
 from .contract import Strategy
 
 STRATEGIES: dict[str, Strategy] = {
     "compileiq": compileiq.search,
     "random": random_search.search,
     "grid": grid.search,
+    "staged": staged.search,
 }
 
 

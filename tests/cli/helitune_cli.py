@@ -15,7 +15,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def command(*arguments: str | Path) -> list[str]:
     """The command line of `helitune` with `arguments`."""
-    return [str(HELITUNE), *map(str, arguments)]
+    # a GPU host may have the packages on PYTHONPATH alone, without the script
+    script = [sys.executable, "-P", "-c", "from helitune.cli.main import run; run()"]
+    return [*([str(HELITUNE)] if HELITUNE.exists() else script), *map(str, arguments)]
 
 
 def environment(cache: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:

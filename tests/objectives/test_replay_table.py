@@ -22,6 +22,8 @@ from helitune.objectives.replay_writer import TableWriter
 from helitune.search.candidate import Candidate
 from helitune.search.space import Dimension
 
+TABLES = sorted((Path(__file__).parents[2] / "benchmarks" / "tables").glob("*.jsonl.gz"))
+
 ACFS = tuple(Acf(f"{i}.acf", f"{i:064x}", None, ("sm_90",), "13.3") for i in range(2))
 HEADER = TableHeader(
     kernel="made_up",
@@ -273,3 +275,22 @@ def test_points_of_one_code_score_alike(tmp_path: Path) -> None:
     ]
     table = recorded(tmp_path / "a.jsonl.gz", coded)
     assert len(set(replay_evaluate(table, 5)([(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]))) == 1
+
+
+def test_four_kernels_or_more_are_recorded() -> None:
+    assert len(TABLES) >= 4
+
+
+@pytest.mark.parametrize("path", TABLES, ids=[path.name for path in TABLES])
+def test_a_shipped_table_is_whole_and_can_be_searched(path: Path) -> None:
+    table = read_table(path)
+    assert table.space.size >= 400
+    assert all(genome in set(table.genomes) for genome in table.header.baselines.values())
+    genomes = list(table.genomes)
+    scores = replay_evaluate(table, 1)(genomes)
+    rows = [table.space.decode(genome) for genome in genomes]
+    evaluator = ReplayEvaluator(table, 1)
+    normal = evaluator.normalise([row for row, _ in rows])
+    for config, (_, acf), score in zip(normal, rows, scores, strict=True):
+        outcome = config if isinstance(config, Failed) else evaluator.evaluate(Candidate.of(config, acf))
+        assert (None if isinstance(outcome, Failed) else outcome.score) == score

@@ -12,8 +12,10 @@ from checked_pins import GPU, PTXAS, Rig, compiled_of
 from helitune.acfs.errors import MachineError
 from helitune.objectives.outcomes import Failed
 from helitune.objectives.times import Tried
+from helitune.results import check_update
 from helitune.results.check_request import CheckSetting, settings_for
 from helitune.results.checked import Checked, Result, exit_code
+from helitune.results.pin import Pin, pin_text
 from helitune.results.verdict import Status
 
 
@@ -191,7 +193,9 @@ def test_another_triton_is_reported_beside_the_verdict_and_ends_with_3(rig: Rig)
     rig.installed["packages"] = {**rig.installed["packages"], "triton": "3.10.0"}
     checked = rig.measured()
     assert outcome(checked) == (Result.ENVIRONMENT, 3)
-    assert checked.message.startswith("faster than the kernel's own config, but it is not used here: triton 3.9.0")
+    assert checked.message.startswith(
+        "faster than the kernel's own config, but it is not used here: triton 3.9.0"
+    )
     assert checked.times is not None and checked.times.whole.status is Status.FASTER
     # on the newer stack it is slower than the default (helion 2044): that is worse than not being used
     rig.ms = (0.022, 0.02, 0.022)
@@ -227,10 +231,9 @@ def test_a_config_alone_holds_with_any_ptxas(rig: Rig) -> None:
     assert checked.moved.words() == "environment (ptxas 13.3.73 → 13.10.2)"
 
 
-@pytest.mark.parametrize("place", ["gpu", "device"])
-def test_a_measured_pin_holds_on_its_gpu_only(rig: Rig, place: str) -> None:
+def test_a_measured_pin_holds_on_its_gpu_only(rig: Rig) -> None:
     gpu = {"name": "NVIDIA H100", "driver": "580.1"}
-    rig.write(replace(rig.written, fingerprint={**rig.written.fingerprint, place: gpu}))
+    rig.write(replace(rig.written, fingerprint={**rig.written.fingerprint, "gpu": gpu}))
     checked = rig.measured()
     assert outcome(checked) == (Result.ENVIRONMENT, 3)
     assert "GPU NVIDIA H100 → NVIDIA H200" in checked.message and rig.asked == []
@@ -298,3 +301,88 @@ def test_a_negative_verdict_is_the_exit_code_of_the_whole(rig: Rig) -> None:
     assert exit_code([codes[Result.ENVIRONMENT], codes[Result.INPUT]]) == 2
     assert exit_code([codes[Result.ENVIRONMENT], codes[Result.INPUT], codes[Result.REGRESSION]]) == 1
     assert exit_code([codes[Result.AMBIGUOUS], codes[Result.NO_GAIN]]) == 0
+
+
+# --update
+
+
+@pytest.fixture
+def written(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> list[Pin]:
+    """The pins that an update writes: verifying them takes the real toolchain (test_drift.py)."""
+    pins: list[Pin] = []
+    monkeypatch.setattr(check_update, "_write", lambda path, pin, *_: pins.append(pin))
+    return pins
+
+
+def test_an_update_on_a_gpu_makes_the_evidence_a_verdict(rig: Rig, written: list[Pin]) -> None:
+    rig.installed["packages"] = {**rig.installed["packages"], "triton": "3.10.0"}
+    rig.pin = compiled_of(12, registers=48)
+    checked = rig.measured(update=True)
+    assert outcome(checked) == (Result.FINE, 0) and checked.updated
+    (pin,) = written
+    assert pin == checked.pin == Pin.from_json(json.loads(pin_text(pin)))
+    assert pin.evidence == "FASTER" and pin.verdict is not None
+    assert pin.verdict["validated"]["timing"] == "graph" and pin.verdict["verdicts"][0]["shape"] == 0
+    assert pin.objective["unit"] == "us"
+    assert pin.objective["pin"]["values"] == [pytest.approx(18, rel=0.01)]
+    assert pin.artifacts[0][0]["registers"] == 48
+    assert pin.fingerprint["packages"]["triton"] == "3.10.0"
+    assert pin.fingerprint["gpu"] == {"name": "NVIDIA H200", "driver": "580.1"}
+    assert pin.notes[-1].startswith("updated by helitune check --update")
+    # what was written now is what the next check finds: nothing has moved, and the baseline is known
+    rig.write(pin)
+    assert rig.measured().moved.words() == "nothing"
+
+
+def test_an_update_takes_an_edited_kernel_file(rig: Rig, written: list[Pin], tmp_path: Path) -> None:
+    (tmp_path / "softmax.py").write_text("kernel = 'another'\n")
+    assert rig.measured(update=True).updated
+    assert written[0].source_sha256 != rig.written.source_sha256
+
+
+@pytest.mark.parametrize(
+    ("ms", "result"),
+    [
+        ((0.02, 0.02, 0.0201), Result.NOT_UPDATED),
+        ((0.0206, 0.02, 0.0206), Result.REGRESSION),
+        ((0.019, 0.02, 0.018), Result.REGRESSION),
+    ],
+)
+def test_what_is_not_faster_stays_as_it_is(
+    rig: Rig, written: list[Pin], ms: tuple[float, float, float], result: Result
+) -> None:
+    rig.ms = ms
+    checked = rig.measured(update=True)
+    assert outcome(checked) == (result, 1)
+    assert checked.message.endswith("it was not rewritten") and written == []
+
+
+def test_a_measured_pin_is_not_updated_without_a_gpu(rig: Rig, written: list[Pin]) -> None:
+    rig.write(replace(rig.written, evidence="FASTER", verdict={"kind": "measured", "status": "FASTER"}))
+    checked = rig.recompiled(update=True)
+    assert outcome(checked) == (Result.ENVIRONMENT, 3)
+    assert "cannot be validated again without a GPU" in checked.message and written == []
+
+
+def test_a_compiled_pin_that_no_longer_ranks_above_the_own_config_is_not_updated(
+    rig: Rig, written: list[Pin]
+) -> None:
+    rig.pin = replace(compiled_of(12), score=100.0)
+    rig.own = replace(compiled_of(1), score=90.0)
+    checked = rig.recompiled(update=True)
+    assert outcome(checked) == (Result.NOT_UPDATED, 1)
+    assert "does not rank above" in checked.message and written == []
+
+
+def test_an_update_of_what_still_holds_writes_nothing(
+    rig: Rig, written: list[Pin], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_update, "_source_check", lambda request: {"agrees": True})
+    rig.pin = replace(compiled_of(12), score=90.0)
+    checked = rig.recompiled(update=True)
+    assert outcome(checked) == (Result.FINE, 0) and checked.updated
+    assert checked.message.startswith("it compiles to other code") and checked.message.endswith("; rewritten")
+    (pin,) = written
+    assert pin.evidence == "compiled" and pin.check == {"agrees": True}
+    rig.write(pin)
+    assert not rig.recompiled(update=True).updated and len(written) == 1

@@ -63,7 +63,7 @@ def test_files_of_packages_and_hidden_folders_are_passed_over(folder: Path, pin:
 def test_several_edited_ones_are_for_the_user_to_tell_apart(folder: Path, pin: Pin) -> None:
     put(folder / "a" / "softmax.py", b"one\n")
     named = put(folder / "b" / "softmax.py", b"two\n")
-    with pytest.raises(InputError, match="2 files are called softmax.py"):
+    with pytest.raises(InputError, match=r"2 files are called softmax\.py"):
         KernelFiles(folder).find(pin)
     assert KernelFiles(folder, named).find(pin).path == named
 
@@ -81,9 +81,7 @@ def test_a_file_that_cannot_be_read_is_said(folder: Path, pin: Pin) -> None:
         KernelFiles(folder, folder / "gone.py").find(pin)
 
 
-def test_a_folder_without_end_is_given_up(
-    folder: Path, pin: Pin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_without_end_is_given_up(folder: Path, pin: Pin, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abcd":
         put(folder / name / "x.py")
     monkeypatch.setattr(check_source, "MOST_FOLDERS", 3)

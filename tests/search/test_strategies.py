@@ -54,7 +54,7 @@ class Recorder:
     batches: list[list[Genome]] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
 
-    def __call__(self, batch: Sequence[Genome], /) -> list[float | None]:
+    def __call__(self, batch: Sequence[Genome], /, upcoming: Sequence[Genome] = ()) -> list[float | None]:
         if len(self.scores) >= self.budget:
             raise SearchEnded("the budget is spent")
         answers = [self.score(genome) for genome in batch]
@@ -125,7 +125,7 @@ def test_a_replay_of_recorded_scores_gives_the_same_proposals_and_goes_on_from_t
 
 @each_strategy
 def test_the_end_of_the_search_passes_through_with_its_reason(strategy: Strategy) -> None:
-    def ended(batch: Sequence[Genome], /) -> list[float | None]:
+    def ended(batch: Sequence[Genome], /, upcoming: Sequence[Genome] = ()) -> list[float | None]:
         raise SearchEnded("the time is up")
 
     with pytest.raises(SearchEnded, match="the time is up"):
@@ -134,7 +134,7 @@ def test_the_end_of_the_search_passes_through_with_its_reason(strategy: Strategy
 
 @each_strategy
 def test_other_errors_of_evaluate_pass_through(strategy: Strategy) -> None:
-    def broken(batch: Sequence[Genome], /) -> list[float | None]:
+    def broken(batch: Sequence[Genome], /, upcoming: Sequence[Genome] = ()) -> list[float | None]:
         # CompileIQ's own ValueErrors end the search; those of an evaluation must not
         raise ValueError("no unique candidates: not CompileIQ's")
 
@@ -153,7 +153,7 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("name", ["compileiq", "random"])
+@pytest.mark.parametrize("name", ["staged", "compileiq", "random"])
 @pytest.mark.parametrize("space", TINY.values(), ids=TINY)
 def test_a_tiny_space_is_covered_and_then_left(name: str, space: JointSpace) -> None:
     recorder, returned = run(STRATEGIES[name], space, lambda genome: 1.0 + sum(genome), budget=10_000)
