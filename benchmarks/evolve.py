@@ -105,8 +105,8 @@ def _breeding(setting: str, controls: Path, budget: int) -> evolve.Breeding:
     return evolve.Breeding(controls, 10**6, population, first, whole)
 
 
-def report(title: str, plain: float | None, runs: dict[str, list[Scores]]) -> str:
-    """A Markdown table: the best after so many candidates, median and quartiles over seeds, and who wins at the end."""
+def report(title: str, plain: float | None, runs: dict[str, list[Scores]], rival: str = RANDOM) -> str:
+    """A Markdown table: the best after so many candidates, median and quartiles over seeds, and who beats `rival`."""
     budget = max(len(scores) for one in runs.values() for scores in one)
     checkpoints = [*(c for c in CHECKPOINTS if c < budget), budget]
     lines = [
@@ -118,7 +118,7 @@ def report(title: str, plain: float | None, runs: dict[str, list[Scores]]) -> st
     lines.append(
         "| setting |"
         + "".join(f" {c} |" for c in checkpoints)
-        + " mean | best | better/equal/worse than random |"
+        + f" mean | best | better/equal/worse than {rival} |"
     )
     lines.append("|---|" + "---|" * (len(checkpoints) + 3))
     finals = {name: [best_after(scores, budget) for scores in one] for name, one in runs.items()}
@@ -126,7 +126,7 @@ def report(title: str, plain: float | None, runs: dict[str, list[Scores]]) -> st
         cells = "".join(f" {_cell([best_after(scores, c) for scores in one])} |" for c in checkpoints)
         lines.append(
             f"| {name} |{cells} {statistics.fmean(finals[name]):.5g} | {min(finals[name]):g} | "
-            f"{_against(finals[name], finals.get(RANDOM, []))} |"
+            f"{_against(finals[name], finals.get(rival, []))} |"
         )
     return "\n".join([*lines, ""])
 
@@ -153,7 +153,8 @@ def _against(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return f"{better / len(pairs):.0%} / {equal / len(pairs):.0%} / {(len(pairs) - better - equal) / len(pairs):.0%}"
 
 
-def _request(asked: argparse.Namespace) -> TuneRequest:
+def tune_request(asked: argparse.Namespace) -> TuneRequest:
+    """The request for a session on the kernel file of the command line."""
     return TuneRequest(
         file=str(asked.kernel.absolute()),
         kernel=None,
@@ -240,7 +241,7 @@ def main() -> None:
     """Print one table."""
     asked = _arguments()
     started = time.perf_counter()
-    request = _request(asked)
+    request = tune_request(asked)
     tools = find_tools(request)
     request = settled(request, tools.target, tools.device)
     controls = find_search_space(asked.search_space, tools.ptxas).path
