@@ -133,7 +133,17 @@ def end_forks_with_this_process() -> None:
     """Let what Helion forks end with this process: its compile processes have sessions of their own."""
     from ..zygote import die_with_parent
 
-    os.register_at_fork(after_in_child=die_with_parent)
+    forking = [0]
+
+    def note() -> None:
+        forking[0] = os.getpid()
+
+    def end_with_parent() -> None:
+        die_with_parent()
+        if os.getppid() != forking[0]:  # it ended before Linux was asked
+            os._exit(1)
+
+    os.register_at_fork(before=note, after_in_child=end_with_parent)
 
 
 def _end_with_parent() -> None:
